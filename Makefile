@@ -1,0 +1,44 @@
+# `make demo` and `make test` do all their own set-up on a fresh Debian 12 or 13 machine.
+SHELL := /bin/bash
+BIN := .venv/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+
+.PHONY: help setup setup-dev demo test lint unit whole clean lock bench
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what running needs
+	@tools/setup run
+
+setup-dev:
+	@tools/setup dev
+
+demo: setup ## stand up a rack of stand-in phones and train a network on it
+	@tools/demo
+
+test: setup-dev lint unit whole ## run every test
+
+lint: setup-dev ## ruff, type checker, ansible-lint
+	ruff check .
+	ruff format --check .
+	mypy
+	ansible-lint
+
+unit: setup-dev ## the fast tests: seconds, no container
+	pytest -q -m "not standin and not lab"
+
+whole: setup-dev ## the tests on stand-in phones, and the molecule scenario
+	pytest -q -m "standin or lab"
+	molecule test
+
+bench: setup-dev ## the figures of docs/figures.md, on shaped links
+	tools/bench
+
+clean: ## remove containers, images, networks, namespaces and what the stand-in rack kept
+	@tools/clean
+
+lock: setup-dev ## renew the locked dependencies
+	.tools/bin/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header pyproject.toml -o requirements.lock
+	.tools/bin/uv pip compile -q --universal --python-version 3.12 --generate-hashes --no-emit-index-url --no-header --extra dev pyproject.toml -o requirements-dev.lock
