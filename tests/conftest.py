@@ -1,0 +1,104 @@
+"""Fixtures that the whole suite shares: one stand-in rack, brought up bare and then provisioned.
+
+The rack costs minutes, so it lives as long as the session. A fixture that changes it (a fault, another
+Open MPI) puts it back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parent.parent
+BIN = Path(sys.executable).parent
+NAME = "rack-under-test"
+
+
+@dataclass(frozen=True)
+class RackUnderTest:
+    """A stand-in rack of six phones on two switches, apart from any that a person has up."""
+
+    home: Path
+    file: Path
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> Path:
+        return self.home / NAME
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PHONERACK_HOME": str(self.home),
+            "PHONERACK_RACK": str(self.file),
+            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+            "COLUMNS": "160",
+        }
+
+    def run(
+        self, *command: str, check: bool = True, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command of the project in the rack's environment; its output is kept as text."""
+        done = subprocess.run(
+            command, cwd=PROJECT, env=self.env, text=True, capture_output=True, timeout=timeout
+        )
+        if check and done.returncode:
+            pytest.fail(
+                f"{' '.join(command)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def fleetctl(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.run("fleetctl", *arguments, **options)
+
+    def fleetctl_json(self, *arguments: str) -> Any:
+        return json.loads(self.fleetctl(*arguments, "-o", "json").stdout)
+
+    def playbook(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return self.run(
+            "ansible-playbook", "-i", str(self.file), "site.yml", *arguments, timeout=600, **options
+        )
+
+    def podman(self, phone: str, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in a phone's container without ssh, whatever its result, as its app would."""
+        return self.run("podman", "exec", f"pr-{NAME}-{phone}", *command, check=False)
+
+
+@pytest.fixture(scope="session")
+def bare_rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RackUnderTest]:
+    """The rack as the box of phones leaves it: enrolled, nothing installed, no addresses yet."""
+    home = tmp_path_factory.mktemp("phonerack-home")
+    file = home / "rack-under-test.yml"
+    shipped = (PROJECT / "inventory/standin.yml").read_text()
+    file.write_text(
+        shipped.replace("10.138.0.", "10.139.0.").replace("rack: standin", f"rack: {NAME}")
+    )
+    rack = RackUnderTest(home, file)
+    try:
+        rack.fleetctl("standin", "up", timeout=900)
+        yield rack
+    finally:
+        rack.fleetctl("standin", "down")
+
+
+@pytest.fixture(scope="session")
+def provisioned_rack(bare_rack: RackUnderTest) -> RackUnderTest:
+    """The rack after site.yml. What a virgin phone and the first run were like is kept as evidence."""
+    for program in ("python", "mpirun"):
+        bare_rack.evidence[program] = bare_rack.podman(
+            "phone001", "/system/bin/sh", "-c", f"command -v {program}"
+        )
+    bare_rack.playbook("--tags", "validate,controller")
+    bare_rack.evidence["check"] = bare_rack.playbook("--check", "--diff", check=False)
+    bare_rack.evidence["converge"] = bare_rack.playbook()
+    return bare_rack
