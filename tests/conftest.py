@@ -1,6 +1,6 @@
 """Fixtures that the whole suite shares: one stand-in rack, brought up bare and then provisioned.
 
-The rack costs minutes, so it lives as long as the session. A fixture that changes it (a fault, another
+The rack costs minutes, so it lives as long as the session. What changes it (a fault, another
 Open MPI) puts it back.
 """
 
@@ -70,7 +70,7 @@ class RackUnderTest:
         )
 
     def podman(self, phone: str, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a command in a phone's container without ssh, whatever its result, as its app would."""
+        """Run a command inside a phone's container, past ssh, whatever its result."""
         return self.run("podman", "exec", f"pr-{NAME}-{phone}", *command, check=False)
 
 
@@ -93,7 +93,7 @@ def bare_rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RackUnderTes
 
 @pytest.fixture(scope="session")
 def provisioned_rack(bare_rack: RackUnderTest) -> RackUnderTest:
-    """The rack after site.yml. What a virgin phone and the first run were like is kept as evidence."""
+    """The rack after site.yml; what the virgin phones and the first run were like is evidence."""
     for program in ("python", "mpirun"):
         bare_rack.evidence[program] = bare_rack.podman(
             "phone001", "/system/bin/sh", "-c", f"command -v {program}"
