@@ -1,0 +1,372 @@
+"""The documents that controller and phones exchange: plan, progress, records, manifests.
+
+Standard library only, since fleetctl and the phone exporter read them without torch. Every
+document carries `version`; reading is strict (see strictjson). Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from trainer.strictjson import Document, FormatError, decode, dumps
+
+MODELS = ("digits-cnn", "small-cnn", "script")
+"""Models by name. `script` means: the job's own program passes its model to trainer.fit."""
+
+OPTIMIZERS = ("sgd",)
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class PlanError(FormatError):
+    """Parts of a plan that do not fit each other; the message names both."""
+
+
+# --- plan ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """A model of trainer.models by name, with the arguments of its constructor."""
+
+    name: str
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DataSpec:
+    """A data set: `path` is relative to $HOME/phonerack/data on the phone."""
+
+    name: str
+    path: str
+    shift_pixels: int = 0
+    """Augmentation: each training image is shifted by up to so many pixels either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerSpec:
+    """An optimiser of torch.optim; `args` are its keyword arguments (lr, momentum, …)."""
+
+    name: Literal["sgd"]
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """How gradients are summed over the phones."""
+
+    enabled: bool = True
+    transport: Literal["mpi"] = "mpi"
+    reduce: Literal["ring"] = "ring"
+    segment_bytes: int = 256 * 1024
+    codec: Literal["none"] = "none"
+    bucket_bytes: Literal["all", "each"] | int = "all"
+    order: Literal["fifo"] = "fifo"
+    staleness: Literal[0] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSpec:
+    """Checkpoints every so many iterations (0: only at the end), the newest `keep` of them,
+    on each of the first `ranks` phones."""
+
+    every_iterations: int = 100
+    keep: int = 2
+    ranks: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Document):
+    """What the phones do in a run. Planners make it, the trainer executes it."""
+
+    run: str
+    phones: tuple[str, ...]
+    """Phone names in ring order; the position is the MPI rank."""
+    samples_per_rank: tuple[int, ...]
+    """Samples of each rank in one iteration; their sum is the global batch."""
+    model: ModelSpec
+    data: DataSpec
+    epochs: int
+    optimizer: OptimizerSpec
+    warmup_iterations: int = 0
+    schedule: Literal["constant", "cosine"] = "constant"
+    """The learning rate after the warm-up: kept, or a half cosine down to zero."""
+    seed: int = 0
+    threads: int = 1
+    """Compute threads of torch on each phone."""
+    exchange: Exchange = field(default_factory=Exchange)
+    checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
+    evaluate_every_epochs: int = 1
+    resume: str | None = None
+    """A checkpoint file, or a folder of them (the newest valid one is taken), on the phone;
+    relative to the run folder."""
+    version: Literal[1] = 1
+
+    @property
+    def global_batch(self) -> int:
+        return sum(self.samples_per_rank)
+
+    def check(self) -> None:
+        """Raise PlanError for values out of range and for pairs that do not fit."""
+        for sound, complaint in self._conditions():
+            if not sound:
+                raise PlanError(f"plan of run {self.run!r}: {complaint}")
+
+    def _conditions(self) -> list[tuple[bool, str]]:
+        return self._range_conditions() + self._pair_conditions()
+
+    def _range_conditions(self) -> list[tuple[bool, str]]:
+        path, exchange, checkpoint = PurePosixPath(self.data.path), self.exchange, self.checkpoint
+        bucket = exchange.bucket_bytes
+        return [
+            (bool(_RUN_NAME.fullmatch(self.run)), "run must be letters, digits, '.', '_', '-'"),
+            (bool(self.phones), "phones is empty: name at least one phone"),
+            (len(set(self.phones)) == len(self.phones), "phones names one phone twice"),
+            (all(n >= 0 for n in self.samples_per_rank), "samples_per_rank has a negative number"),
+            (self.global_batch > 0, "samples_per_rank sums to 0: give one phone a sample"),
+            (
+                self.model.name in MODELS,
+                f"model.name {self.model.name!r} is unknown; known: {', '.join(MODELS)}",
+            ),
+            (
+                bool(path.parts) and not path.is_absolute() and ".." not in path.parts,
+                f"data.path {self.data.path!r} must lie inside $HOME/phonerack/data",
+            ),
+            (self.data.shift_pixels >= 0, "data.shift_pixels is negative"),
+            (self.epochs >= 1, "epochs must be at least 1"),
+            (self.warmup_iterations >= 0, "warmup_iterations is negative"),
+            (self.threads >= 1, "threads must be at least 1"),
+            (self.evaluate_every_epochs >= 1, "evaluate_every_epochs must be at least 1"),
+            (0 <= self.seed < 2**63, "seed must be between 0 and 2^63 - 1"),
+            (
+                exchange.segment_bytes > 0 and exchange.segment_bytes % 4 == 0,
+                "exchange.segment_bytes must be a positive multiple of 4 (float32)",
+            ),
+            (not isinstance(bucket, int) or bucket > 0, "exchange.bucket_bytes must be positive"),
+            (checkpoint.every_iterations >= 0, "checkpoint.every_iterations is negative"),
+            (checkpoint.keep >= 1, "checkpoint.keep must be at least 1"),
+            (checkpoint.ranks >= 1, "checkpoint.ranks must be at least 1"),
+        ]
+
+    def _pair_conditions(self) -> list[tuple[bool, str]]:
+        phones, samples = len(self.phones), len(self.samples_per_rank)
+        alone = not self.exchange.enabled
+        return [
+            (
+                phones == samples,
+                f"phones ({phones} names) and samples_per_rank ({samples} numbers) "
+                "must be equally long",
+            ),
+            (
+                not (alone and self.resume is not None),
+                "resume and exchange.enabled=false: a checkpoint holds one set of parameters, "
+                "but without exchange each phone has its own",
+            ),
+            (
+                not (alone and 0 in self.samples_per_rank),
+                "samples_per_rank with a 0 and exchange.enabled=false: that phone would "
+                "learn nothing",
+            ),
+        ]
+
+
+# --- progress -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartEvent:
+    """The first line of progress.jsonl of a run or of its resumption."""
+
+    time: float
+    iteration: int = 0
+    """Iterations already done (of the checkpoint, on a resumed run)."""
+    iterations: int = 0
+    """Iterations that the whole run has."""
+    note: str | None = None
+    """What a person should know, such as a checkpoint that was skipped."""
+    kind: Literal["start"] = "start"
+
+
+@dataclass(frozen=True, slots=True)
+class IterationEvent:
+    """One iteration as rank 0 saw it. `exchange_seconds` is the time that the communication
+    thread worked; `wait_seconds` the part of it that compute did not hide."""
+
+    time: float
+    iteration: int
+    epoch: int
+    loss: float
+    images: int
+    images_per_second: float
+    compute_seconds: float
+    exchange_seconds: float
+    wait_seconds: float
+    kind: Literal["iteration"] = "iteration"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationEvent:
+    time: float
+    iteration: int
+    epoch: int
+    test_loss: float
+    test_accuracy: float
+    kind: Literal["evaluation"] = "evaluation"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointEvent:
+    time: float
+    iteration: int
+    path: str
+    kind: Literal["checkpoint"] = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class EndEvent:
+    time: float
+    iteration: int
+    status: Literal["done", "failed"]
+    reason: str | None = None
+    test_accuracy: float | None = None
+    kind: Literal["end"] = "end"
+
+
+Event = StartEvent | IterationEvent | EvaluationEvent | CheckpointEvent | EndEvent
+_EVENTS: dict[str, type[Event]] = {
+    "start": StartEvent,
+    "iteration": IterationEvent,
+    "evaluation": EvaluationEvent,
+    "checkpoint": CheckpointEvent,
+    "end": EndEvent,
+}
+
+
+def event_from_json(line: str, source: str = "progress.jsonl") -> Event:
+    """One line of progress.jsonl (rank 0 appends them)."""
+    try:
+        data = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise FormatError(f"{source}: not JSON: {error}") from None
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind not in _EVENTS:
+        raise FormatError(f"{source}: kind {kind!r} is not one of {', '.join(_EVENTS)}")
+    event: Event = decode(_EVENTS[kind], data, source)
+    return event
+
+
+def event_to_json(event: Event) -> str:
+    return dumps(event)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Document):
+    """rank-<r>.progress.json: where one rank is; rewritten as it goes."""
+
+    run: str
+    rank: int
+    phone: str
+    time: float
+    iteration: int
+    iterations: int
+    epoch: int
+    loss: float | None
+    """Mean loss of this rank's own samples in the last iteration; null before one."""
+    accuracy: float | None
+    """Test accuracy of the last evaluation; null before one."""
+    compute_seconds: float
+    """Compute, exchange and wait of the last iteration."""
+    exchange_seconds: float
+    wait_seconds: float
+    images: int
+    """Images that this rank has trained on since the start of this process."""
+    version: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Final(Document):
+    """rank-<r>.final.json: the word of one rank on how the run ended, written last. A run
+    succeeded when every rank says `done`; mpirun's exit status does not tell."""
+
+    run: str
+    rank: int
+    phone: str
+    status: Literal["done", "failed"]
+    reason: str | None
+    iteration: int
+    test_accuracy: float | None
+    parameters_sha256: str | None
+    version: Literal[1] = 1
+
+
+def progress_name(rank: int) -> str:
+    return f"rank-{rank}.progress.json"
+
+
+def final_name(rank: int) -> str:
+    return f"rank-{rank}.final.json"
+
+
+# --- data and checkpoints -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    file: str
+    samples: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataManifest(Document):
+    """manifest.json of a data set: what its shards hold and their checksums."""
+
+    name: str
+    classes: int
+    shape: tuple[int, ...]
+    """Shape of one image: channels, height, width."""
+    dtype: Literal["float32", "uint8"]
+    seed: int
+    """Of the permutation that split the source into train and test."""
+    train: tuple[Shard, ...]
+    test: tuple[Shard, ...]
+    version: Literal[1] = 1
+
+    @property
+    def train_samples(self) -> int:
+        return sum(shard.samples for shard in self.train)
+
+    @property
+    def test_samples(self) -> int:
+        return sum(shard.samples for shard in self.test)
+
+
+@dataclass(frozen=True, slots=True)
+class ShardHeader(Document):
+    """First line of a shard file; the images follow as `dtype` in C order, then the labels as
+    little-endian int64."""
+
+    samples: int
+    shape: tuple[int, ...]
+    dtype: Literal["float32", "uint8"]
+    version: Literal[1] = 1
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointHeader(Document):
+    """First line of a checkpoint file; the payload (torch.save) follows."""
+
+    run: str
+    phone: str
+    time: float
+    model: ModelSpec
+    layout_sha256: str
+    """Of the parameters' names and shapes: the same architecture has the same."""
+    iteration: int
+    epoch: int
+    payload_bytes: int
+    payload_sha256: str
+    version: Literal[1] = 1
