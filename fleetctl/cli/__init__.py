@@ -1,1 +1,1 @@
-"""fleetctl.cli."""
+"""The command line: one thin module a command."""

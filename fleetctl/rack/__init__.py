@@ -1,1 +1,22 @@
-"""fleetctl.rack."""
+"""The rack file as a model. Pure values; only the loader reads files."""
+
+from fleetctl.rack.errors import InputError, Mistake, RackError
+from fleetctl.rack.loader import find_rack_file, load_rack
+from fleetctl.rack.model import Network, Phone, Rack, Switch, Thresholds, Versions
+from fleetctl.rack.paths import RackPaths, phonerack_home
+
+__all__ = [
+    "InputError",
+    "Mistake",
+    "Network",
+    "Phone",
+    "Rack",
+    "RackError",
+    "RackPaths",
+    "Switch",
+    "Thresholds",
+    "Versions",
+    "find_rack_file",
+    "load_rack",
+    "phonerack_home",
+]

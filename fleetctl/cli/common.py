@@ -1,0 +1,69 @@
+"""What every command shares: the chosen rack, its state, node sets, options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from fleetctl.rack import Rack, RackPaths
+    from fleetctl.state import State
+
+
+class App:
+    """One call of fleetctl; everything is read when a command first asks for it."""
+
+    def __init__(self, rack_option: str | None = None) -> None:
+        self._rack_option = rack_option
+
+    @cached_property
+    def rack_file(self) -> Path:
+        from fleetctl.rack import find_rack_file
+
+        return find_rack_file(self._rack_option)
+
+    @cached_property
+    def rack(self) -> Rack:
+        from fleetctl.rack import load_rack
+
+        return load_rack(self.rack_file)
+
+    @cached_property
+    def paths(self) -> RackPaths:
+        """The rack's folder on the controller; it exists afterwards."""
+        from fleetctl.rack import RackPaths
+
+        paths = RackPaths(self.rack.name)
+        paths.ensure()
+        return paths
+
+    @cached_property
+    def state(self) -> State:
+        from fleetctl.state import State
+
+        return State(self.paths.state_db)
+
+    def select(self, node_sets: Iterable[str]) -> list[str]:
+        """Phones of all `node_sets` together, all phones if there is none, in rack order."""
+        node_set = ",".join(node_sets)
+        if not node_set:
+            return list(self.rack.phones)
+        return self.rack.select(node_set, self.state.groups())
+
+
+pass_app = click.make_pass_decorator(App)
+
+nodes_argument = click.argument("nodes", nargs=-1, metavar="[NODES]...")
+
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Table for people, JSON for programs.",
+)

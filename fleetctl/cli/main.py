@@ -1,0 +1,89 @@
+"""Entry point of `fleetctl`. Commands are imported only when they are called."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from fleetctl import __version__
+from fleetctl.cli.common import App
+from fleetctl.errors import ExitCode, FleetError
+
+# Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
+COMMANDS = {
+    "check": "Check the rack file, the controller or phones.",
+    "data": "Prepare data sets and list them.",
+    "drain": "Keep phones out of jobs.",
+    "jobs": "List runs, newest first.",
+    "launch": "Run a job on phones.",
+    "logs": "Show the output of a run.",
+    "standin": "Run stand-in phones on this machine.",
+    "status": "Show phones: state, health, job.",
+    "stop": "Stop a run on all its phones.",
+    "undrain": "Let drained phones take jobs again.",
+}
+
+
+class LazyGroup(click.Group):
+    """Lists commands from the table above, and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"fleetctl.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--rack",
+    "rack_file",
+    metavar="FILE",
+    help="Rack file; else $PHONERACK_RACK, inventory/rack.yml, inventory/standin.yml.",
+)
+@click.version_option(__version__, prog_name="phonerack")
+@click.pass_context
+def cli(ctx: click.Context, rack_file: str | None) -> None:
+    """Manage a rack of phones and train neural networks on it.
+
+    NODES is a node set: phone001, phone[001-006], @sw1, phone[001-138]!@drained.
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 bad input, 3 some phones failed,
+    4 none reachable, 5 held by another run, 6 preflight refused, 130 interrupted.
+    """
+    ctx.obj = App(rack_file)
+
+
+def main() -> NoReturn:
+    """Run fleetctl and end the process with the right exit code."""
+    try:
+        code = cli(prog_name="fleetctl", standalone_mode=False)
+    except click.Abort:
+        _fail("interrupted", ExitCode.INTERRUPTED)
+    except click.ClickException as problem:
+        problem.show()
+        sys.exit(problem.exit_code)
+    except FleetError as problem:
+        _fail(str(problem), problem.exit_code)
+    except OSError as problem:
+        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+            raise
+        _fail(f"{problem.filename or 'disk'}: {problem.strerror}", ExitCode.FAILED)
+    sys.exit(code if isinstance(code, int) else ExitCode.DONE)
+
+
+def _fail(message: str, code: ExitCode) -> NoReturn:
+    click.echo(f"fleetctl: {message}", err=True)
+    sys.exit(code)

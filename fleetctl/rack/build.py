@@ -1,0 +1,208 @@
+"""From the rack file as it was read to a Rack, with every mistake that a schema cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from fleetctl.rack.document import Document, Location, did_you_mean
+from fleetctl.rack.errors import Mistake
+from fleetctl.rack.model import Network, Phone, Rack, Switch, Thresholds, Versions
+from fleetctl.rack.schema import PhonesFile, RackFile
+
+WIFI_WARNING_PHONES = 8
+"""From so many phones on, one Wi-Fi network no longer carries gradients at a useful speed."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """Builds one Rack; `mistakes` is complete after `rack()`."""
+
+    document: Document
+    file: RackFile
+    mistakes: list[Mistake] = field(default_factory=list)
+    _names: dict[str, Location] = field(default_factory=dict)
+    _addresses: dict[str, tuple[str, Location]] = field(default_factory=dict)
+    _ports: dict[tuple[str, int], tuple[str, Location]] = field(default_factory=dict)
+
+    def rack(self) -> Rack:
+        file = self.file
+        switches = {name: self._switch(name) for name in file.switches}
+        network = self._network()
+        phones = {
+            phone.name: phone
+            for place in range(len(file.phones))
+            for phone in self._group(place, switches)
+        }
+        limits = file.thresholds.model_dump(exclude_none=True)
+        return Rack(
+            name=file.rack,
+            network=network,
+            phones=phones,
+            switches=switches,
+            versions=Versions(openmpi=file.versions.openmpi),
+            thresholds=Thresholds(**limits),
+            warnings=tuple(self._warnings(len(phones))),
+        )
+
+    def _mistake(self, location: Location, what: str, cure: str) -> None:
+        self.mistakes.append(self.document.mistake(location, what, cure))
+
+    def _network(self) -> Network:
+        file = self.file.network
+        for role in ("controller", "services"):
+            address = getattr(file, role)
+            # Controller and services host may be one machine.
+            if address and not (role == "services" and address == file.controller):
+                self._take_address(str(address), f"the {role} host", ("network", role))
+        if file.dhcp == "ours" and not (file.services or file.controller):
+            self._mistake(
+                ("network", "dhcp"),
+                "`dhcp: ours` needs a machine that serves it",
+                "add `services: ADDRESS` to network, or write `dhcp: theirs`",
+            )
+        return Network(
+            cidr=file.cidr,
+            medium=file.medium,
+            dhcp=file.dhcp,
+            controller=str(file.controller) if file.controller else None,
+            services=str(file.services) if file.services else None,
+            mtu=file.mtu,
+        )
+
+    def _switch(self, name: str) -> Switch:
+        file, here = self.file.switches[name], ("switches", name)
+        for kind in ("uplinks", "reserved"):
+            beyond = [port for port in getattr(file, kind) if not 1 <= port <= file.ports]
+            if beyond:
+                self._mistake(
+                    (*here, kind),
+                    f"{kind} port {beyond[0]} of {name}, which has ports 1 to {file.ports}",
+                    f"correct it, or `ports:` of {name} (uplinks count too)",
+                )
+        for port in sorted(set(file.uplinks) & set(file.reserved)):
+            self._mistake(
+                (*here, "reserved"), f"port {port} of {name} is an uplink too", "keep one of both"
+            )
+        if file.address:
+            # A switch may be managed in another network than the phones'.
+            self._take_address(str(file.address), f"switch {name}", (*here, "address"), False)
+        elif file.platform != "unmanaged":
+            self._mistake(here, f"switch {name} has no address", "add it, or `platform: unmanaged`")
+        return Switch(
+            name=name,
+            platform=file.platform,
+            address=str(file.address) if file.address else None,
+            ports=file.ports,
+            uplinks=tuple(file.uplinks),
+            reserved=tuple(file.reserved),
+        )
+
+    def _group(self, place: int, switches: dict[str, Switch]) -> Iterable[Phone]:
+        group, here = self.file.phones[place], ("phones", place)
+        self._group_name(group, here, switches)
+        count = len(group.addresses)
+        first = len(self._names) + 1
+        names = group.names or [f"phone{number:03}" for number in range(first, first + count)]
+        ports = self._group_ports(group, here, switches)
+        for kind, found in (("names", len(names)), ("ports", len(ports) if ports else count)):
+            if found != count:
+                self._mistake(
+                    (*here, kind), f"{found} {kind} for {count} addresses", "give as many of both"
+                )
+        spots: list[int | None] = list(ports) if ports else [None] * count
+        for name, address, port in zip(names, group.addresses, spots, strict=False):
+            self._take_name(name, (*here, "names"), switches)
+            self._take_address(str(address), name, (*here, "addresses"))
+            if port is not None and group.switch in switches:
+                self._take_port(switches[group.switch], port, name, (*here, "ports"))
+            yield Phone(
+                name=name,
+                address=str(address),
+                group=group.group,
+                model=group.model,
+                api_level=group.api_level,
+                target=group.target,
+                switch=group.switch,
+                port=port,
+            )
+
+    def _group_name(self, group: PhonesFile, here: Location, switches: dict[str, Switch]) -> None:
+        if group.group in switches:
+            self._mistake(
+                (*here, "group"), f"group `{group.group}` bears a switch's name", "rename one"
+            )
+        if group.switch is not None and group.switch not in switches:
+            self._mistake(
+                (*here, "switch"),
+                f"no switch `{group.switch}`",
+                did_you_mean(group.switch, switches) if switches else "add it under `switches:`",
+            )
+
+    def _group_ports(
+        self, group: PhonesFile, here: Location, switches: dict[str, Switch]
+    ) -> list[int] | None:
+        if group.ports is not None and group.switch is None:
+            self._mistake((*here, "ports"), "ports without a switch", "add `switch: NAME`")
+        if group.ports is None and group.switch in switches:
+            self._mistake(
+                (*here, "switch"),
+                f"phones on switch {group.switch} without ports",
+                "add `ports: 1-46`, in the order of the addresses",
+            )
+        return group.ports
+
+    def _take_name(self, name: str, here: Location, switches: dict[str, Switch]) -> None:
+        groups = {group.group for group in self.file.phones}
+        if name in self._names:
+            line = self.document.line(self._names[name])
+            self._mistake(here, f"phone {name} twice (first on line {line})", "rename one")
+        elif name in switches or name in groups:
+            self._mistake(here, f"phone {name} bears the name of a group or switch", "rename one")
+        self._names.setdefault(name, here)
+
+    def _take_address(self, address: str, owner: str, here: Location, inside: bool = True) -> None:
+        cidr = self.file.network.cidr
+        edges = (cidr.network_address, cidr.broadcast_address)
+        if inside and (IPv4Address(address) not in cidr or IPv4Address(address) in edges):
+            self._mistake(
+                here,
+                f"address {address} of {owner} is no host address of {cidr}",
+                f"choose one from {edges[0] + 1} to {edges[1] - 1}, or correct `cidr:`",
+            )
+        if address in self._addresses:
+            other, there = self._addresses[address]
+            self._mistake(
+                here,
+                f"address {address} of {owner} belongs to {other} already "
+                f"(line {self.document.line(there)})",
+                "give each its own",
+            )
+        self._addresses.setdefault(address, (owner, here))
+
+    def _take_port(self, switch: Switch, port: int, owner: str, here: Location) -> None:
+        spot = f"port {port} of {switch.name}"
+        if not 1 <= port <= switch.ports:
+            self._mistake(
+                here, f"{owner} on {spot}, which has ports 1 to {switch.ports}", "correct `ports:`"
+            )
+        for kind, taken in (("an uplink", switch.uplinks), ("reserved", switch.reserved)):
+            if port in taken:
+                self._mistake(here, f"{owner} on {spot}, which is {kind}", "choose another port")
+        if (switch.name, port) in self._ports:
+            other, there = self._ports[switch.name, port]
+            self._mistake(
+                here,
+                f"{owner} on {spot}, where {other} is already (line {self.document.line(there)})",
+                "give each its own port",
+            )
+        self._ports.setdefault((switch.name, port), (owner, here))
+
+    def _warnings(self, phones: int) -> Iterable[Mistake]:
+        if self.file.network.medium == "wifi" and phones >= WIFI_WARNING_PHONES:
+            yield self.document.mistake(
+                ("network", "medium"),
+                f"{phones} phones on Wi-Fi share its air time",
+                f"wire racks of {WIFI_WARNING_PHONES} phones or more, or expect slow training",
+            )

@@ -1,0 +1,60 @@
+"""Find and read rack files."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from fleetctl.rack.document import read_document
+from fleetctl.rack.errors import RackError
+from fleetctl.rack.local import address_inside
+from fleetctl.rack.lock import merge, read_lock
+from fleetctl.rack.model import Rack
+from fleetctl.rack.paths import RackPaths
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""The folder of the project: inventory/, playbooks and roles are found from here."""
+
+
+def find_rack_file(option: str | os.PathLike[str] | None = None) -> Path:
+    """The rack file to use: `option`, else $PHONERACK_RACK, else the operator's, else the
+    stand-in's. Raises RackError if the chosen one does not exist."""
+    chosen = option or os.environ.get("PHONERACK_RACK")
+    if chosen:
+        path = Path(chosen)
+        if not path.is_file():
+            origin = "--rack" if option else "PHONERACK_RACK"
+            raise RackError(f"no rack file {path} (from {origin}); examples are in examples/racks/")
+        return path
+    own = PROJECT / "inventory/rack.yml"
+    return own if own.is_file() else PROJECT / "inventory/standin.yml"
+
+
+def lock_file_of(rack_file: Path, paths: RackPaths) -> Path:
+    """`rack.lock.yml` beside `rack.yml` if it exists, else the one in the rack's own folder."""
+    beside = rack_file.with_name(f"{rack_file.stem}.lock.yml")
+    return beside if beside.is_file() else paths.lock_file
+
+
+def load_rack(rack_file: str | os.PathLike[str]) -> Rack:
+    """Read a rack file and its lock file. Raises RackError with every mistake in them."""
+    from fleetctl.rack.build import Builder
+    from fleetctl.rack.schema import RackFile
+
+    path = Path(rack_file)
+    document = read_document(path, RackError)
+    builder = Builder(document, document.parse(RackFile, RackError))
+    rack = builder.rack()
+    if builder.mistakes:
+        raise RackError(builder.mistakes)
+    lock = lock_file_of(path, RackPaths(rack.name))
+    if lock.is_file():
+        rack = merge(rack, *read_lock(lock, rack.name))
+    return rack if rack.network.controller else _with_own_address(rack)
+
+
+def _with_own_address(rack: Rack) -> Rack:
+    """A rack file may leave the controller out: then it is this machine, by its own address."""
+    own = address_inside(rack.network.cidr)
+    return replace(rack, network=replace(rack.network, controller=own))

@@ -1,0 +1,123 @@
+"""The rack as pure values: phones, switches, groups, node sets, ring order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Network
+from typing import Literal
+
+from fleetctl.rack.errors import Mistake
+
+type Medium = Literal["ethernet", "wifi"]
+type Dhcp = Literal["ours", "theirs"]
+type Platform = Literal["unmanaged", "cisco_ios", "arista_eos"]
+type OpenMpiSeries = Literal["5.0", "4.1"]
+
+PHONE_PORT = 8022
+"""Where Termux's sshd listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The one network that all phones share. `mtu` in bytes."""
+
+    cidr: IPv4Network
+    medium: Medium
+    dhcp: Dhcp = "theirs"
+    controller: str | None = None
+    services: str | None = None
+    mtu: int = 1500
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A switch; `ports` counts all of them, uplinks and reserved ones included."""
+
+    name: str
+    platform: Platform = "unmanaged"
+    address: str | None = None
+    ports: int = 48
+    uplinks: tuple[int, ...] = ()
+    reserved: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phone:
+    """One phone. Its identity is the serial; serial, MAC and API level come from enrolment."""
+
+    name: str
+    address: str
+    group: str | None = None
+    model: str | None = None
+    api_level: int | None = None
+    target: str = "termux-aarch64"
+    switch: str | None = None
+    port: int | None = None
+    serial: str | None = None
+    mac: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    openmpi: OpenMpiSeries = "5.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """Limits of the checks."""
+
+    min_free_disk_bytes: int = 1 << 30
+    min_free_memory_bytes: int = 512 << 20
+    max_clock_skew_seconds: float = 30.0
+    max_temperature_celsius: float = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """A whole rack. `phones` and `switches` keep the order of the rack file."""
+
+    name: str
+    network: Network
+    phones: Mapping[str, Phone]
+    switches: Mapping[str, Switch] = field(default_factory=dict)
+    versions: Versions = Versions()
+    thresholds: Thresholds = Thresholds()
+    warnings: tuple[Mistake, ...] = ()
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The node groups that the rack file makes, under the names that Ansible uses too."""
+        members: dict[str, list[str]] = {"phones": list(self.phones)}
+        members |= {name: [] for name in self.switches}
+        for phone in self.phones.values():
+            for group in (phone.switch, phone.group):
+                if group:
+                    members.setdefault(group, []).append(phone.name)
+        return members
+
+    def ring(self, names: Iterable[str] | None = None) -> list[str]:
+        """`names` (else all phones) in ring order: switch by switch, port by port.
+
+        Neighbours in the ring then share a switch, and the ring crosses each uplink once. Phones
+        without a switch come last, in rack order.
+        """
+        switches = {name: place for place, name in enumerate(self.switches)}
+        order = {name: place for place, name in enumerate(self.phones)}
+
+        def place(name: str) -> tuple[int, int, int]:
+            phone = self.phones[name]
+            switch = switches[phone.switch] if phone.switch else len(switches)
+            return (switch, phone.port or 0, order[name])
+
+        return sorted(self.phones if names is None else names, key=place)
+
+    def select(self, node_set: str, groups: Mapping[str, Iterable[str]] | None = None) -> list[str]:
+        """The phones of a node set such as `phone[001-138]!@drained`, in rack order.
+
+        `groups` adds groups from outside the rack file, such as `drained` from the state. Raises
+        RackError for a name or group that the rack does not have.
+        """
+        from fleetctl.rack.nodesets import resolve
+
+        return resolve(node_set, list(self.phones), {**self.groups, **(groups or {})})

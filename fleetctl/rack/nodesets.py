@@ -1,0 +1,80 @@
+"""Node sets (`phone[001-003]!@drained`) and the number ranges of the rack file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fleetctl.rack.document import did_you_mean
+from fleetctl.rack.errors import RackError
+
+_MOST_NAMES = 10_000
+"""A typing error such as `phone[1-99999999]` must not fill the memory."""
+
+
+def resolve(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> list[str]:
+    """Members of `node_set`, in the order of `names`. Raises RackError for unknown ones."""
+    for group in re.findall(r"@([\w.-]+)", node_set):
+        if group not in groups:
+            raise RackError(f"no group `@{group}` in this rack; {did_you_mean(group, groups)}")
+    chosen = set(_parse(node_set, names, groups))
+    unknown = sorted(chosen.difference(names))
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        raise RackError(
+            f"no phone {', '.join(unknown[:3])}{more} in this rack; "
+            + did_you_mean(unknown[0], names)
+        )
+    return [name for name in names if name in chosen]
+
+
+def fold(names: Iterable[str]) -> str:
+    """`phone001, phone002, phone003` as `phone[001-003]`."""
+    from ClusterShell.NodeSet import NodeSet
+
+    return str(NodeSet.fromlist(list(names), resolver=_resolver([], {})))
+
+
+def expand(node_set: str) -> list[str]:
+    """Names of a node set without groups, in the order written. Raises RackError."""
+    for inside in re.findall(r"\[([^\]]*)\]", node_set):
+        numbers = [int(number) for number in re.findall(r"\d+", inside)]
+        if numbers != sorted(numbers):
+            raise RackError(f"`{node_set}` counts downwards; write its numbers in rising order")
+    parts = re.split(r",(?![^\[]*\])", node_set)
+    return [name for part in parts for name in _parse(part, [], {})]
+
+
+def parse_ranges(text: str) -> list[int]:
+    """`1-3,7` as [1, 2, 3, 7]. Raises RackError."""
+    numbers: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last or last - first >= _MOST_NAMES:
+            raise RackError(f"`{text}` is no range; write one such as 1-46 or 1-3,7")
+        numbers.extend(range(first, last + 1))
+    return numbers
+
+
+def _parse(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> list[str]:
+    from ClusterShell.NodeSet import NodeSet, NodeSetException
+    from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
+
+    try:
+        found = NodeSet(node_set, resolver=_resolver(names, groups))
+    except (NodeSetException, GroupResolverError, GroupSourceError) as problem:
+        raise RackError(
+            f"`{node_set}` is no node set: {problem}; write one such as phone[001-003],@sw1"
+        ) from None
+    if len(found) > _MOST_NAMES:
+        raise RackError(f"`{node_set}` has {len(found)} members; no rack has so many phones")
+    return [str(name) for name in found]
+
+
+def _resolver(names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> Any:
+    from ClusterShell.NodeUtils import GroupResolver, GroupSource
+
+    members = {group: ",".join(inside) for group, inside in groups.items()}
+    return GroupResolver(GroupSource("rack", members, allgroups=",".join(names)))

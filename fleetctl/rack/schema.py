@@ -1,0 +1,210 @@
+"""What a rack file and a lock file may say, as pydantic models. Imported only to read one."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Address, IPv4Network
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, model_validator
+
+from fleetctl.rack.errors import RackError
+from fleetctl.rack.nodesets import expand, parse_ranges
+
+VERSION = 1
+"""Newest version of the rack file and the lock file that this program reads."""
+
+RESERVED_NAMES = frozenset(
+    ["all", "ungrouped", "phones", "services", "controller", "monitoring", "localhost"]
+    + ["ready", "busy", "draining", "drained", "suspect", "lost"]
+)
+"""Names of hosts and groups that every rack has; no phone, switch or group may take them."""
+
+
+def _slug(pattern: str, most: int, kind: str) -> Any:
+    def check(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if not re.fullmatch(pattern, value) or len(value) > most:
+            raise ValueError(
+                f"{value!r} is no {kind}; use up to {most} of {pattern_in_words}, a letter first"
+            )
+        if value in RESERVED_NAMES:
+            raise ValueError(f"`{value}` is a name that every rack has; choose another")
+        return value
+
+    pattern_in_words = "a-z, 0-9 and _" if "_" in pattern else "a-z, 0-9 and -"
+    return BeforeValidator(check)
+
+
+def _label(value: Any) -> Any:
+    """Text that ends up in descriptions of switch ports, whose command lines trip over these."""
+    if isinstance(value, str):
+        traps = {"?": "a question mark", "\t": "a tab", '"': "a quote", "'": "a quote"}
+        for sign, word in traps.items():
+            if sign in value:
+                raise ValueError(f"{value!r} holds {word}; leave it out, switches choke on it")
+        if not value.isprintable() or value != value.strip() or not 0 < len(value) <= 60:
+            raise ValueError(
+                f"{value!r} has blanks around it, odd characters or no length from 1 to 60; "
+                "write plain words"
+            )
+    return value
+
+
+def _version(value: Any) -> Any:
+    if str(value).isdigit() and int(value) > VERSION:
+        raise ValueError(
+            f"version {value} is newer than {VERSION}, the newest that this fleetctl knows; "
+            "update phonerack"
+        )
+    return value
+
+
+def _ranges(value: Any) -> Any:
+    return _or_value_error(parse_ranges, value) if isinstance(value, str) else value
+
+
+def _names(value: Any) -> Any:
+    sets = [value] if isinstance(value, str) else value
+    if not isinstance(sets, list) or not all(isinstance(item, str) for item in sets):
+        return value
+    return [name for item in sets for name in _or_value_error(expand, item)]
+
+
+def _addresses(value: Any) -> Any:
+    """`10.0.0.11-56`, `10.0.0.11-10.0.0.56`, one address, or a list of these, as addresses."""
+    parts = [value] if isinstance(value, str) else value
+    if not isinstance(parts, list) or not all(isinstance(item, str) for item in parts):
+        return value
+    return [address for part in parts for address in _address_range(part)]
+
+
+def _address_range(text: str) -> list[IPv4Address]:
+    first, _, last = (part.strip() for part in text.partition("-"))
+    if last and "." not in last:
+        last = f"{first.rpartition('.')[0]}.{last}"
+    try:
+        low, high = IPv4Address(first), IPv4Address(last or first)
+    except ValueError:
+        raise ValueError(
+            f"`{text}` is no address; write one such as 10.138.0.11, or a range 10.138.0.11-56"
+        ) from None
+    if not 0 <= int(high) - int(low) < 65536:
+        raise ValueError(f"`{text}` is no rising range; write it such as 10.138.0.11-56")
+    return [IPv4Address(number) for number in range(int(low), int(high) + 1)]
+
+
+def _mac(value: Any) -> Any:
+    """Any usual spelling (`aa:bb:…`, `aa-bb-…`, `aabb.ccdd.eeff`) as `aa:bb:cc:dd:ee:ff`."""
+    if not isinstance(value, str):
+        return value
+    digits = re.sub(r"[:.-]", "", value).lower()
+    if not re.fullmatch(r"[0-9a-f]{12}", digits):
+        raise ValueError(f"`{value}` is no MAC address; write one such as 02:00:5e:10:00:01")
+    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+
+
+def _network(value: Any) -> Any:
+    try:
+        return IPv4Network(value)
+    except ValueError:
+        try:
+            right = IPv4Network(value, strict=False)
+        except ValueError:
+            raise ValueError(f"`{value}` is no network; write one such as 10.138.0.0/24") from None
+        raise ValueError(f"`{value}` names a host, not a network; write {right}") from None
+
+
+def _or_value_error(read: Any, text: str) -> Any:
+    try:
+        return read(text)
+    except RackError as problem:
+        raise ValueError(str(problem)) from None
+
+
+GroupName = Annotated[str, _slug(r"[a-z][a-z0-9_]*", 20, "group name")]
+SwitchName = Annotated[str, _slug(r"[a-z][a-z0-9_]*", 20, "switch name")]
+RackName = Annotated[str, _slug(r"[a-z][a-z0-9-]*", 20, "rack name")]
+PhoneName = Annotated[str, _slug(r"[a-z][a-z0-9-]*", 32, "phone name")]
+Names = Annotated[list[PhoneName], BeforeValidator(_names), Field(min_length=1)]
+Ranges = Annotated[list[int], BeforeValidator(_ranges)]
+Addresses = Annotated[list[IPv4Address], BeforeValidator(_addresses), Field(min_length=1)]
+Version = Annotated[Literal["1"], BeforeValidator(_version)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NetworkFile(_Strict):
+    cidr: Annotated[IPv4Network, BeforeValidator(_network)]
+    medium: Literal["ethernet", "wifi"]
+    dhcp: Literal["ours", "theirs"] = "theirs"
+    controller: IPv4Address | None = None
+    services: IPv4Address | None = None
+    mtu: int = Field(default=1500, ge=576, le=9216)
+
+
+class SwitchFile(_Strict):
+    platform: Literal["unmanaged", "cisco_ios", "arista_eos"] = "unmanaged"
+    address: IPv4Address | None = None
+    ports: int = Field(default=48, ge=1, le=1024)
+    uplinks: Ranges = []
+    reserved: Ranges = []
+
+
+class PhonesFile(_Strict):
+    """A group of phones; a bare address is a group of one."""
+
+    addresses: Addresses
+    names: Names | None = None
+    group: GroupName | None = None
+    model: Annotated[str, BeforeValidator(_label)] | None = None
+    api_level: int | None = Field(default=None, ge=21, le=99)
+    target: Literal["termux-aarch64", "linux-aarch64", "linux-x86_64"] = "termux-aarch64"
+    switch: str | None = None
+    ports: Ranges | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_address(cls, value: Any) -> Any:
+        return {"addresses": value} if isinstance(value, str) else value
+
+
+class VersionsFile(_Strict):
+    openmpi: Literal["5.0", "4.1"] = "5.0"
+
+
+class ThresholdsFile(_Strict):
+    """Whatever the file leaves out keeps the default of `model.Thresholds`."""
+
+    min_free_disk_bytes: ByteSize | None = None
+    min_free_memory_bytes: ByteSize | None = None
+    max_clock_skew_seconds: float | None = Field(default=None, gt=0)
+    max_temperature_celsius: float | None = Field(default=None, gt=0, le=100)
+
+
+class RackFile(_Strict):
+    rack: RackName
+    version: Version = "1"
+    network: NetworkFile
+    switches: dict[SwitchName, SwitchFile] = {}
+    phones: list[PhonesFile] = Field(min_length=1)
+    versions: VersionsFile = VersionsFile()
+    thresholds: ThresholdsFile = ThresholdsFile()
+
+
+class LockedPhone(_Strict):
+    """What enrolment learnt about one phone."""
+
+    serial: str | None = None
+    mac: Annotated[str, BeforeValidator(_mac)] | None = None
+    address: IPv4Address | None = None
+    api_level: int | None = None
+
+
+class LockFile(_Strict):
+    rack: RackName
+    version: Version = "1"
+    phones: dict[str, LockedPhone] = {}
