@@ -1,0 +1,120 @@
+"""Make one verified connection to one phone, or say why not."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from fleetctl.remote import faults
+
+PORT = 8022
+USER = "phone"
+CONNECT_LIMIT_SECONDS = 5.0
+# An unanswered keepalive is noticed after (count + 1) intervals: 12 s.
+KEEPALIVE_INTERVAL_SECONDS = 4
+KEEPALIVE_COUNT = 2
+_ATTEMPTS = 2
+_RETRY_PAUSE_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What proves the two ends to each other; the certificate is used when it is there."""
+
+    known_hosts: Path
+    key: Path
+    certificate: Path
+
+    def client_keys(self) -> list[str | tuple[str, str]]:
+        """The operator's key, with its certificate once the authority has signed one."""
+        if not self.key.exists():
+            return []
+        if self.certificate.exists():
+            # Both: a phone that is only enrolled knows the key, not yet the authority.
+            return [(str(self.key), str(self.certificate)), str(self.key)]
+        return [str(self.key)]
+
+
+async def connect(
+    phone: str, address: str, identity: Identity, port: int = PORT
+) -> asyncssh.SSHClientConnection:
+    """Connect and verify the host key under the phone's name. Raises PhoneError."""
+    _require_known(phone, identity.known_hosts)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return await _attempt(phone, address, port, identity)
+        except (ConnectionResetError, asyncssh.ConnectionLost) as error:
+            # Lost before it was up: a dropped handshake under load. Worth one more try.
+            if attempt == _ATTEMPTS - 1:
+                raise faults.classify(phone, address, error) from error
+            await asyncio.sleep(_RETRY_PAUSE_SECONDS)
+        except (OSError, asyncssh.Error) as error:
+            raise faults.classify(phone, address, error) from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+def _require_known(phone: str, known_hosts: Path) -> None:
+    if known_hosts.exists():
+        keys, authorities, *_ = asyncssh.read_known_hosts(str(known_hosts)).match(phone, "", None)
+        if keys or authorities:
+            return
+    raise faults.not_enrolled(phone, str(known_hosts))
+
+
+async def _attempt(
+    phone: str, address: str, port: int, identity: Identity
+) -> asyncssh.SSHClientConnection:
+    sock = await _open_socket(address, port)
+    try:
+        await _await_greeting(sock, phone, address)
+        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
+            return await asyncssh.connect(
+                address,
+                port,
+                sock=sock,
+                username=USER,
+                host_key_alias=phone,
+                known_hosts=str(identity.known_hosts),
+                client_keys=identity.client_keys(),
+                agent_path=None,
+                config=[],
+                keepalive_interval=KEEPALIVE_INTERVAL_SECONDS,
+                keepalive_count_max=KEEPALIVE_COUNT,
+            )
+    except TimeoutError:
+        sock.close()
+        raise faults.silent(phone, address, CONNECT_LIMIT_SECONDS) from None
+    except BaseException:
+        sock.close()
+        raise
+
+
+async def _open_socket(address: str, port: int) -> socket.socket:
+    """A connected socket; the kernel itself repeats a lost SYN twice within the limit."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
+            await asyncio.get_running_loop().sock_connect(sock, (address, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _await_greeting(sock: socket.socket, phone: str, address: str) -> None:
+    """Look at sshd's first bytes without taking them: a penalised source gets one plain line."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(sock, readable.set)
+    try:
+        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
+            await readable.wait()
+    finally:
+        loop.remove_reader(sock)
+    if sock.recv(64, socket.MSG_PEEK).startswith(faults.THROTTLE_LINES):
+        raise faults.throttled(phone, address)

@@ -1,0 +1,138 @@
+"""Why a phone could not be reached or did not finish, each as one sentence with its cure."""
+
+from __future__ import annotations
+
+import errno
+from enum import StrEnum
+
+import asyncssh
+
+
+class Fault(StrEnum):
+    """The kinds that callers tell apart: `throttled` is not `down`, `changed` must stop a run."""
+
+    UNREACHABLE = "unreachable"
+    REFUSED = "refused"
+    THROTTLED = "throttled"
+    HOST_KEY_CHANGED = "host key changed"
+    AUTH = "auth"
+    TIMEOUT = "timeout"
+    LOST = "connection lost"
+    FAILED = "failed"
+
+
+class PhoneError(Exception):
+    """What happened to which phone and what to do about it."""
+
+    def __init__(self, phone: str, fault: Fault, message: str) -> None:
+        super().__init__(message)
+        self.phone = phone
+        self.fault = fault
+
+
+# sshd answers these instead of its version: PerSourcePenalties and MaxStartups.
+THROTTLE_LINES = (b"Not allowed at this time", b"Exceeded MaxStartups", b"Too many connections")
+
+
+def unreachable(phone: str, address: str, why: str) -> PhoneError:
+    """The phone's address does not answer at all."""
+    return PhoneError(
+        phone,
+        Fault.UNREACHABLE,
+        f"{phone} ({address}) is unreachable: {why}; check its power, cable and DHCP lease",
+    )
+
+
+def throttled(phone: str, address: str) -> PhoneError:
+    """The phone's sshd is up but penalises this source address for a while."""
+    return PhoneError(
+        phone,
+        Fault.THROTTLED,
+        f"{phone} ({address}) is throttled: its sshd says it does not allow this controller at "
+        "this time; wait a minute, and run site.yml -t ssh so that the controller is exempt",
+    )
+
+
+def silent(phone: str, address: str, limit_seconds: float) -> PhoneError:
+    """The kernel accepts the connection, but sshd says nothing: frozen or swamped."""
+    return PhoneError(
+        phone,
+        Fault.TIMEOUT,
+        f"{phone} ({address}) accepts connections but its sshd did not answer within "
+        f"{limit_seconds:g} s; it hangs: restart the phone",
+    )
+
+
+def unfinished(phone: str, limit_seconds: float) -> PhoneError:
+    """A command that was still running when its time was over."""
+    return PhoneError(
+        phone,
+        Fault.TIMEOUT,
+        f"{phone} did not finish the command within {limit_seconds:g} s; "
+        "see what it is busy with, or restart it when it hangs",
+    )
+
+
+def lost(phone: str) -> PhoneError:
+    """A connection that was up is gone: cable pulled, phone off or frozen."""
+    return PhoneError(
+        phone,
+        Fault.LOST,
+        f"{phone} stopped answering on a connection that was up; check its power and cable",
+    )
+
+
+def not_enrolled(phone: str, known_hosts: str) -> PhoneError:
+    """No key of the phone is known, so nothing can be verified."""
+    return PhoneError(
+        phone,
+        Fault.HOST_KEY_CHANGED,
+        f"{phone} has no host key in {known_hosts}; enrol the phone first",
+    )
+
+
+def _key_changed(phone: str, address: str) -> PhoneError:
+    return PhoneError(
+        phone,
+        Fault.HOST_KEY_CHANGED,
+        f"the host key of {phone} ({address}) is not the one it was enrolled with; if the phone "
+        "was replaced or Termux reinstalled, enrol it again, else find out who answers there",
+    )
+
+
+def classify(phone: str, address: str, error: BaseException) -> PhoneError:
+    """The sentence for what asyncio or asyncssh raised while a connection was being made."""
+    match error:
+        case PhoneError():
+            return error
+        case TimeoutError():
+            return unreachable(phone, address, "no answer in time")
+        case ConnectionRefusedError():
+            return PhoneError(
+                phone,
+                Fault.REFUSED,
+                f"{phone} ({address}) refuses port 8022: Android is up but sshd is not; "
+                "open Termux on the phone (after a reboot unlock it once)",
+            )
+        case asyncssh.HostKeyNotVerifiable():
+            return _key_changed(phone, address)
+        case asyncssh.KeyExchangeFailed() if "host key" in str(error).lower():
+            return _key_changed(phone, address)
+        case asyncssh.PermissionDenied():
+            return PhoneError(
+                phone,
+                Fault.AUTH,
+                f"{phone} ({address}) does not accept the operator's key; enrol it again or run "
+                "site.yml -t controller,ssh",
+            )
+        case OSError() if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
+            return unreachable(phone, address, error.strerror or "no route")
+        case asyncssh.ConnectionLost() | ConnectionError():
+            return lost(phone)
+        case _:
+            reason = str(error) or type(error).__name__
+            return PhoneError(
+                phone,
+                Fault.FAILED,
+                f"the connection to {phone} ({address}) failed: {reason}; see its sshd's log",
+            )
