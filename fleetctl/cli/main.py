@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
-from typing import NoReturn
+from typing import NoReturn, override
 
 import click
 
@@ -31,15 +31,18 @@ COMMANDS = {
 class LazyGroup(click.Group):
     """Lists commands from the table above, and imports one only to run it."""
 
+    @override
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    @override
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = importlib.import_module(f"fleetctl.cli.{cmd_name}").command
         return command
 
+    @override
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))

@@ -15,8 +15,8 @@ VERSION = 1
 """Newest version of the rack file and the lock file that this program reads."""
 
 RESERVED_NAMES = frozenset(
-    ["all", "ungrouped", "phones", "services", "controller", "monitoring", "localhost"]
-    + ["ready", "busy", "draining", "drained", "suspect", "lost"]
+    {"all", "ungrouped", "phones", "services", "controller", "monitoring", "localhost"}
+    | {"ready", "busy", "draining", "drained", "suspect", "lost"}
 )
 """Names of hosts and groups that every rack has; no phone, switch or group may take them."""
 
@@ -40,10 +40,18 @@ def _slug(pattern: str, most: int, kind: str) -> Any:
 def _label(value: Any) -> Any:
     """Text that ends up in descriptions of switch ports, whose command lines trip over these."""
     if isinstance(value, str):
-        traps = {"?": "a question mark", "\t": "a tab", '"': "a quote", "'": "a quote"}
+        traps = {
+            "?": "a question mark",
+            "\t": "a tab",
+            '"': "a quote",
+            "'": "a quote",
+            "{": "a brace",
+        }
         for sign, word in traps.items():
             if sign in value:
-                raise ValueError(f"{value!r} holds {word}; leave it out, switches choke on it")
+                raise ValueError(
+                    f"{value!r} holds {word}; leave it out, switches and templates choke on it"
+                )
         if not value.isprintable() or value != value.strip() or not 0 < len(value) <= 60:
             raise ValueError(
                 f"{value!r} has blanks around it, odd characters or no length from 1 to 60; "

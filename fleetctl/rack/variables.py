@@ -1,0 +1,108 @@
+"""The rack as Ansible variables. Pure, and plain values only: nothing in here is a template."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fleetctl.rack.model import PHONE_PORT, Phone, Rack
+from fleetctl.rack.paths import RackPaths
+
+TERMUX_PREFIX = "/data/data/com.termux/files/usr"
+TERMUX_HOME = "/data/data/com.termux/files/home"
+
+SERVICES = "services"
+"""Name of the services host, in Ansible and as ssh alias."""
+
+CONTROLLER = "controller"
+"""Name of this machine in Ansible."""
+
+
+def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
+    """Variables that all hosts of the rack see."""
+    network = rack.network
+    return {
+        "rack_name": rack.name,
+        "rack_dir": str(paths.dir),
+        "rack_cidr": str(network.cidr),
+        "rack_medium": network.medium,
+        "rack_mtu": network.mtu,
+        "rack_dhcp": network.dhcp,
+        "rack_controller_address": network.controller,
+        "rack_services_address": network.services or network.controller,
+        "rack_openmpi_series": rack.versions.openmpi,
+        "rack_ring": [{"name": name, "address": rack.phones[name].address} for name in rack.ring()],
+        "rack_phones": [
+            {"name": phone.name, "address": phone.address, "mac": phone.mac}
+            for phone in rack.phones.values()
+        ],
+        "rack_thresholds": asdict(rack.thresholds),
+    }
+
+
+def phones_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
+    """Variables of the group `phones`: what is equal for all of them.
+
+    Paths are absolute because Termux's home in passwd is not writable.
+    """
+    return {
+        "ansible_port": PHONE_PORT,
+        "ansible_user": "phone",
+        "ansible_remote_tmp": f"{TERMUX_HOME}/.ansible/tmp",
+        "ansible_python_interpreter": f"{TERMUX_PREFIX}/bin/python",
+        "ansible_shell_executable": f"{TERMUX_PREFIX}/bin/sh",
+        "termux_prefix": TERMUX_PREFIX,
+        "termux_home": TERMUX_HOME,
+        **_ssh_variables(rack, paths),
+    }
+
+
+def phone_variables(phone: Phone, paths: RackPaths) -> dict[str, Any]:
+    """Variables of one phone, beside those of its group."""
+    return {
+        "ansible_host": phone.address,
+        "ansible_ssh_common_args": _ssh_arguments(phone.name, paths.known_hosts),
+        "phone_name": phone.name,
+        "phone_address": phone.address,
+        "phone_mac": phone.mac,
+        "phone_model": phone.model,
+        "phone_api_level": phone.api_level,
+        "phone_target": phone.target,
+        "phone_switch": phone.switch,
+        "phone_port": phone.port,
+    }
+
+
+def services_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
+    """The services host; without an address of its own, it is the controller."""
+    address = rack.network.services
+    if address is None or address == rack.network.controller:
+        return {"ansible_connection": "local"}
+    return {
+        "ansible_host": address,
+        "ansible_port": 22,
+        "ansible_user": "root",
+        "ansible_ssh_common_args": _ssh_arguments(SERVICES, paths.known_hosts),
+        **_ssh_variables(rack, paths),
+    }
+
+
+def _ssh_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
+    return {
+        "ansible_ssh_private_key_file": str(paths.operator),
+        # Two racks may use the same addresses: they must not share connections.
+        "ansible_control_path": f"%(directory)s/{rack.name}-%%C",
+    }
+
+
+def _ssh_arguments(alias: str, known_hosts: Path) -> str:
+    """Host keys are known by name, not by address, and from the rack's own file only."""
+    options = (
+        "IdentitiesOnly=yes",
+        f'UserKnownHostsFile="{known_hosts}"',
+        f"HostKeyAlias={alias}",
+        "StrictHostKeyChecking=yes",
+    )
+    return " ".join(f"-o {shlex.quote(option)}" for option in options)

@@ -1,0 +1,84 @@
+"""What is known about a phone beyond the rack file, and the state that follows from it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+type Origin = Literal["person", "check"]
+type Status = Literal["OK", "WARN", "CRITICAL", "UNKNOWN"]
+type PhoneState = Literal["ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands"]
+
+NEEDS_HANDS_AFTER_SECONDS = 900.0
+"""A phone that has not answered for so long will not come back by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A reason why a phone takes no new jobs. `who` is a person, or the check that set it.
+
+    All times are seconds since the epoch.
+    """
+
+    who: str
+    why: str
+    origin: Origin
+    since: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Result of the last preflight or check of the phone."""
+
+    status: Status
+    message: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """`seen`: when it last answered. `missed_since`: first of the tries it has not answered
+    since then. `returned`: when it last answered after such a gap. None: never."""
+
+    seen: float | None = None
+    missed_since: float | None = None
+    returned: float | None = None
+
+    def after(self, reached: bool, now: float) -> Contact:
+        """This contact after one more try."""
+        if not reached:
+            missed = now if self.missed_since is None else self.missed_since
+            return Contact(self.seen, missed, self.returned)
+        came_back = self.missed_since is not None and self.seen is not None
+        return Contact(now, None, now if came_back else self.returned)
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneFacts:
+    """Everything the state knows about one phone; `run` is the run that holds it."""
+
+    drains: tuple[Drain, ...] = ()
+    health: Health | None = None
+    run: str | None = None
+    contact: Contact = Contact()
+
+
+def derive(facts: PhoneFacts, now: float) -> PhoneState:
+    """The state of a phone. It is never stored, so no event can forget to update it.
+
+    A drain stays until somebody lifts it, whatever else happens to the phone. A phone that was
+    away is suspect until a health check that ran after its return was good.
+    """
+    if facts.drains:
+        return "draining" if facts.run else "drained"
+    contact, health = facts.contact, facts.health
+    if contact.missed_since is not None:
+        gone_seconds = now - contact.missed_since
+        return "needs-hands" if gone_seconds > NEEDS_HANDS_AFTER_SECONDS else "lost"
+    if facts.run:
+        return "busy"
+    if health is not None and health.status == "CRITICAL":
+        return "suspect"
+    if contact.returned is not None and (health is None or health.time < contact.returned):
+        return "suspect"
+    return "ready"

@@ -1,0 +1,252 @@
+"""The state database: SQLite, safe for several processes at once."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from fleetctl.errors import ExitCode, FleetError
+from fleetctl.state.facts import (
+    Contact,
+    Drain,
+    Health,
+    Origin,
+    PhoneFacts,
+    PhoneState,
+    Status,
+    derive,
+)
+
+SCHEMA_VERSION = 1
+
+_SCHEMA = """
+CREATE TABLE drains (
+    phone TEXT NOT NULL, who TEXT NOT NULL, origin TEXT NOT NULL, why TEXT NOT NULL,
+    since REAL NOT NULL, PRIMARY KEY (phone, origin, who));
+CREATE TABLE health (
+    phone TEXT PRIMARY KEY, status TEXT NOT NULL, message TEXT NOT NULL, time REAL NOT NULL);
+CREATE TABLE contacts (
+    phone TEXT PRIMARY KEY, seen REAL, missed_since REAL, returned REAL);
+CREATE TABLE allocations (
+    phone TEXT PRIMARY KEY, run TEXT NOT NULL, since REAL NOT NULL);
+"""
+
+_BUSY_SECONDS = 20.0
+
+
+class StateError(FleetError):
+    """The state database cannot be used."""
+
+
+class Held(FleetError):
+    """Phones belong to other runs; `holders` maps each to its run."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.HELD
+
+    def __init__(self, holders: Mapping[str, str]) -> None:
+        self.holders = dict(holders)
+        held = ", ".join(f"{phone} by run {run}" for phone, run in self.holders.items())
+        super().__init__(
+            f"held: {held}; choose other phones, or `fleetctl stop {next(iter(holders.values()))}`"
+        )
+
+
+class Drained(FleetError):
+    """Phones are drained; `drains` maps each to one of its drains."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.PREFLIGHT_REFUSED
+
+    def __init__(self, drains: Mapping[str, Drain]) -> None:
+        self.drains = dict(drains)
+        reasons = ", ".join(
+            f"{phone} by {drain.who} ({drain.why})" for phone, drain in self.drains.items()
+        )
+        super().__init__(f"drained: {reasons}; choose other phones, or `fleetctl undrain` them")
+
+
+class State:
+    """Drains, health, allocation and last contact of the phones of one rack.
+
+    Every call is one transaction. Times are seconds since the epoch; `now` is for tests.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+            self._prepare()
+        except sqlite3.Error as problem:
+            raise StateError(f"{path}: {problem}; move it away to start anew") from problem
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._database.close()
+
+    def drain(
+        self,
+        phones: Iterable[str],
+        who: str,
+        why: str,
+        origin: Origin = "person",
+        now: float | None = None,
+    ) -> None:
+        """Keep `phones` out of new runs. The same `who` once more replaces the reason."""
+        since = _time(now)
+        rows = [(phone, who, origin, why, since) for phone in phones]
+        with self._transaction() as database:
+            database.executemany("INSERT OR REPLACE INTO drains VALUES (?, ?, ?, ?, ?)", rows)
+
+    def undrain(self, phones: Iterable[str], check: str | None = None) -> list[str]:
+        """Lift all drains of `phones`; a `check` lifts only those that it set itself.
+
+        Returns the phones that have no drain left.
+        """
+        names = list(phones)
+        with self._transaction() as database:
+            for phone in names:
+                if check is None:
+                    database.execute("DELETE FROM drains WHERE phone = ?", (phone,))
+                else:
+                    database.execute(
+                        "DELETE FROM drains WHERE phone = ? AND origin = 'check' AND who = ?",
+                        (phone, check),
+                    )
+            still = {phone for (phone,) in database.execute("SELECT phone FROM drains")}
+        return [phone for phone in names if phone not in still]
+
+    def record_health(
+        self, phone: str, status: Status, message: str = "", now: float | None = None
+    ) -> None:
+        with self._transaction() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?)",
+                (phone, status, message, _time(now)),
+            )
+
+    def record_contact(self, answered: Mapping[str, bool], now: float | None = None) -> None:
+        """Note which phones answered just now and which did not."""
+        moment = _time(now)
+        with self._transaction() as database:
+            before = _contacts(database)
+            for phone, reached in answered.items():
+                after = before.get(phone, Contact()).after(reached, moment)
+                database.execute(
+                    "INSERT OR REPLACE INTO contacts VALUES (?, ?, ?, ?)",
+                    (phone, after.seen, after.missed_since, after.returned),
+                )
+
+    def allocate(self, run: str, phones: Collection[str], now: float | None = None) -> None:
+        """Give all `phones` to `run`, or none of them: raises Held or Drained."""
+        since = _time(now)
+        with self._transaction() as database:
+            holders = dict(database.execute("SELECT phone, run FROM allocations"))
+            held = {phone: holders[phone] for phone in phones if holders.get(phone, run) != run}
+            if held:
+                raise Held(held)
+            drains = _drains(database)
+            drained = {phone: drains[phone][0] for phone in phones if phone in drains}
+            if drained:
+                raise Drained(drained)
+            database.executemany(
+                "INSERT OR REPLACE INTO allocations VALUES (?, ?, ?)",
+                [(phone, run, since) for phone in phones],
+            )
+
+    def release(self, run: str) -> None:
+        """Give back all phones of `run`; nothing happens if it holds none."""
+        with self._transaction() as database:
+            database.execute("DELETE FROM allocations WHERE run = ?", (run,))
+
+    def phones(self) -> dict[str, PhoneFacts]:
+        """Facts by phone; a phone that is not in here has none yet (`PhoneFacts()`)."""
+        with self._transaction() as database:
+            drains, contacts = _drains(database), _contacts(database)
+            runs = dict(database.execute("SELECT phone, run FROM allocations"))
+            health = {
+                phone: Health(*rest)
+                for phone, *rest in database.execute(
+                    "SELECT phone, status, message, time FROM health"
+                )
+            }
+        names = {*drains, *contacts, *runs, *health}
+        return {
+            name: PhoneFacts(
+                drains=tuple(drains.get(name, ())),
+                health=health.get(name),
+                run=runs.get(name),
+                contact=contacts.get(name, Contact()),
+            )
+            for name in sorted(names)
+        }
+
+    def groups(self, now: float | None = None) -> dict[str, list[str]]:
+        """Node groups that the state makes. `drained` holds draining phones too."""
+        moment, facts = _time(now), self.phones()
+        states = {name: derive(fact, moment) for name, fact in facts.items()}
+
+        def members(*wanted: PhoneState) -> list[str]:
+            return [name for name, state in states.items() if state in wanted]
+
+        return {
+            "drained": members("drained", "draining"),
+            "suspect": members("suspect"),
+            "lost": members("lost", "needs-hands"),
+        }
+
+    def _prepare(self) -> None:
+        self._database.execute("PRAGMA journal_mode = WAL")
+        with self._transaction() as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version > SCHEMA_VERSION:
+                raise StateError(
+                    f"{self._path}: version {version} is newer than {SCHEMA_VERSION}, "
+                    "the newest that this fleetctl knows; update phonerack"
+                )
+            if version == 0:
+                for statement in _SCHEMA.split(";"):
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that holds the write lock from its start, so that it cannot fail late."""
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._database
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+
+def _time(now: float | None) -> float:
+    return time.time() if now is None else now
+
+
+def _drains(database: sqlite3.Connection) -> dict[str, list[Drain]]:
+    found: dict[str, list[Drain]] = {}
+    for phone, *rest in database.execute(
+        "SELECT phone, who, why, origin, since FROM drains ORDER BY since, origin DESC, who"
+    ):
+        found.setdefault(phone, []).append(Drain(*rest))
+    return found
+
+
+def _contacts(database: sqlite3.Connection) -> dict[str, Contact]:
+    rows = database.execute("SELECT phone, seen, missed_since, returned FROM contacts")
+    return {phone: Contact(*rest) for phone, *rest in rows}
