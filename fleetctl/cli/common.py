@@ -54,6 +54,15 @@ class App:
             return list(self.rack.phones)
         return self.rack.select(node_set, self.state.groups())
 
+    def select_named(self, node_sets: tuple[str, ...]) -> list[str]:
+        """`select` for commands that change phones: these must be named, and at least one."""
+        if not node_sets:
+            raise click.UsageError("Name the phones, such as phone[001-003]; @phones is all.")
+        names = self.select(node_sets)
+        if not names:
+            raise click.UsageError(f"{','.join(node_sets)} is an empty node set.")
+        return names
+
 
 pass_app = click.make_pass_decorator(App)
 

@@ -18,7 +18,6 @@ from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.rack import variables as rack_vars
 from fleetctl.state import State
 
-
 DOCUMENTATION = r"""
 name: rack
 short_description: Hosts, groups and variables of a phone rack

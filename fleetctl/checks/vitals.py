@@ -1,0 +1,98 @@
+"""What a phone says about itself right now: one quick look, by one command, for `status`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fleetctl.remote import Fleet, Result
+
+PROBE = "date +%s; cat phonerack/exporter/snapshot.json 2>/dev/null || true"
+"""Prints the phone's own time, then what its exporter last read; a bare phone has none."""
+
+STALE_AFTER_SECONDS = 30.0
+"""The exporter writes every 5 s; an older snapshot means that it has stopped."""
+
+PROBE_LIMIT_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """One look at a phone; None is unknown, never zero. `problem` names the phone and the cure.
+
+    `reached` is None if nobody tried, because the phone is not enrolled.
+    """
+
+    reached: bool | None = None
+    problem: str | None = None
+    temperature_celsius: float | None = None
+    battery_ratio: float | None = None
+    run: str | None = None
+    iteration: int | None = None
+    iterations: int | None = None
+    loss: float | None = None
+    test_accuracy: float | None = None
+
+
+async def look(fleet: Fleet, names: Iterable[str]) -> dict[str, Vitals]:
+    """Look at all phones at once."""
+    order = list(names)
+    looks = await asyncio.gather(*(look_at(fleet, name) for name in order))
+    return dict(zip(order, looks, strict=True))
+
+
+async def look_at(fleet: Fleet, name: str) -> Vitals:
+    return read(name, await fleet.run_on(name, PROBE, timeout_seconds=PROBE_LIMIT_SECONDS))
+
+
+def read(name: str, result: Result) -> Vitals:
+    """Vitals from the probe's output."""
+    from fleetctl.remote import Fault
+
+    if result.error is not None:
+        fault = result.error.fault
+        silent = fault in (Fault.UNREACHABLE, Fault.REFUSED, Fault.TIMEOUT, Fault.LOST)
+        untried = fault is Fault.HOST_KEY_CHANGED
+        return Vitals(reached=None if untried else not silent, problem=str(result.error))
+    clock, _, snapshot = result.stdout.partition("\n")
+    if not snapshot.strip():
+        return Vitals(reached=True)
+    try:
+        document = json.loads(snapshot)
+        age_seconds = float(clock) - float(document["time"])
+        metrics = document["metrics"]
+    except (ValueError, KeyError, TypeError):
+        return Vitals(reached=True, problem=f"{name}: its exporter's snapshot is damaged")
+    if age_seconds > STALE_AFTER_SECONDS:
+        return Vitals(
+            reached=True,
+            problem=f"{name}: its exporter has been silent for {age_seconds:.0f} s; "
+            "run site.yml -t exporter, or restart the service phonerack-exporter",
+        )
+    return _from_metrics(metrics)
+
+
+def _from_metrics(metrics: dict[str, Any]) -> Vitals:
+    def value(name: str) -> float | None:
+        samples = metrics.get(f"phonerack_{name}")
+        return float(samples[0]["value"]) if samples else None
+
+    def count(name: str) -> int | None:
+        found = value(name)
+        return None if found is None else int(found)
+
+    info = metrics.get("phonerack_training_info")
+    return Vitals(
+        reached=True,
+        temperature_celsius=value("battery_temperature_celsius"),
+        battery_ratio=value("battery_charge_ratio"),
+        run=info[0]["labels"].get("run") if info else None,
+        iteration=count("training_iteration"),
+        iterations=count("training_iterations"),
+        loss=value("training_loss"),
+        test_accuracy=value("training_test_accuracy_ratio"),
+    )

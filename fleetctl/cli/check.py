@@ -1,0 +1,84 @@
+"""`fleetctl check rack`"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetctl.cli.common import App, output_option, pass_app
+
+if TYPE_CHECKING:
+    from fleetctl.checks.registry import Outcome
+    from fleetctl.rack import RackError
+
+
+@click.group()
+def command() -> None:
+    """Check the rack file."""
+
+
+@command.command("rack")
+@output_option
+@pass_app
+def check_rack(app: App, output: str) -> None:
+    """Check the rack file and its lock file, and show what they describe.
+
+    Every mistake is shown with its line, and ends the command with exit code 2.
+    """
+    import fleetctl.checks.rack  # noqa: F401  registers the checks
+    from fleetctl.checks.registry import run_checks
+    from fleetctl.rack import RackError
+
+    try:
+        rack = app.rack
+    except RackError as problem:
+        if output == "json":
+            _print_mistakes(problem)
+        raise
+    outcomes = run_checks("rack", rack, rack)
+    if output == "json":
+        _print_json(app, outcomes)
+    else:
+        _print_tables(app, outcomes)
+
+
+def _print_mistakes(problem: RackError) -> None:
+    from fleetctl.cli.output import print_json
+
+    print_json({"mistakes": [asdict(mistake) for mistake in problem.mistakes]})
+
+
+def _print_json(app: App, outcomes: list[Outcome]) -> None:
+    from fleetctl.cli.output import print_json
+
+    print_json(
+        {
+            "rack": app.rack.name,
+            "file": str(app.rack_file),
+            "groups": app.rack.groups,
+            "ring": app.rack.ring(),
+            "checks": [
+                {"name": outcome.check.name, **asdict(outcome.result)} for outcome in outcomes
+            ],
+        }
+    )
+
+
+def _print_tables(app: App, outcomes: list[Outcome]) -> None:
+    from fleetctl.cli.output import print_table
+    from fleetctl.rack.nodesets import fold
+
+    rack = app.rack
+    click.echo(f"Rack {rack.name} ({app.rack_file}): {rack.network.cidr}, {rack.network.medium}")
+    rows = []
+    for group, members in rack.groups.items():
+        switch = rack.switches.get(group)
+        kind = f"{switch.platform} switch, {switch.ports} ports" if switch else ""
+        rows.append((group, len(members), fold(members), kind))
+    print_table(("group", "phones", "node set", ""), rows)
+    for outcome in outcomes:
+        result = outcome.result
+        cure = "" if result.status == "OK" else f"; {outcome.check.cure}"
+        click.echo(f"{result.status:8} {outcome.check.name}: {result.message}{cure}")

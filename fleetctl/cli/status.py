@@ -1,0 +1,104 @@
+"""`fleetctl status [NODES] [--watch]`"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
+from fleetctl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from fleetctl.checks.vitals import Vitals
+    from fleetctl.cli.status_view import Row
+    from fleetctl.remote import Fleet
+
+POLL_PAUSE_SECONDS = 2.0
+REFRESH_SECONDS = 1.0
+
+
+@click.command()
+@nodes_argument
+@click.option("--watch", is_flag=True, help="Keep looking until Ctrl-C.")
+@output_option
+@click.pass_context
+@pass_app
+def command(app: App, ctx: click.Context, nodes: tuple[str, ...], watch: bool, output: str) -> None:
+    """Show NODES, else all phones: state, place, health, job.
+
+    Every phone is asked now. Exit code 4 if none answers.
+    """
+    if watch and output == "json":
+        raise click.UsageError("--watch shows a table; leave out -o json.")
+    names = app.select(nodes)
+    if watch:
+        asyncio.run(_watch(app, names))
+        return
+    vitals = asyncio.run(_look(app, names))
+    rows = _rows(app, names, vitals)
+    _print(app, rows, output)
+    if not any(look.reached for look in vitals.values()):
+        ctx.exit(ExitCode.NONE_REACHABLE)
+
+
+async def _look(app: App, names: list[str]) -> dict[str, Vitals]:
+    from fleetctl.checks.vitals import look
+    from fleetctl.remote import Fleet
+
+    async with Fleet(app.rack, app.paths) as fleet:
+        vitals = await look(fleet, names)
+    _record(app, vitals)
+    return vitals
+
+
+def _record(app: App, vitals: dict[str, Vitals]) -> None:
+    answered = {name: look.reached for name, look in vitals.items() if look.reached is not None}
+    app.state.record_contact(answered)
+
+
+def _rows(app: App, names: list[str], vitals: dict[str, Vitals]) -> list[Row]:
+    from fleetctl.cli.status_view import make_rows
+
+    return make_rows(app.rack, names, app.state.phones(), vitals, time.time())
+
+
+def _print(app: App, rows: list[Row], output: str) -> None:
+    from fleetctl.cli.output import print_json, stdout
+    from fleetctl.cli.status_view import as_json, render
+
+    if output == "json":
+        print_json(as_json(app.rack, rows))
+        return
+    console = stdout()
+    console.print(render(app.rack, rows, console.width))
+
+
+async def _watch(app: App, names: list[str]) -> None:
+    """Each phone is polled on its own, so one that hangs delays no other."""
+    from rich.live import Live
+
+    from fleetctl.checks.vitals import look_at
+    from fleetctl.cli.output import stdout
+    from fleetctl.cli.status_view import render
+    from fleetctl.remote import Fleet
+
+    vitals: dict[str, Vitals] = {}
+
+    async def poll(fleet: Fleet, name: str) -> None:
+        while True:
+            vitals[name] = await look_at(fleet, name)
+            _record(app, {name: vitals[name]})
+            await asyncio.sleep(POLL_PAUSE_SECONDS)
+
+    console = stdout()
+    async with Fleet(app.rack, app.paths) as fleet, asyncio.TaskGroup() as polls:
+        for name in names:
+            polls.create_task(poll(fleet, name))
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                rows = _rows(app, names, vitals)
+                live.update(render(app.rack, rows, console.width, console.height), refresh=True)
+                await asyncio.sleep(REFRESH_SECONDS)

@@ -1,0 +1,218 @@
+"""How `status` shows phones: rows from rack, state and vitals, then a table that fits. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fleetctl.checks.vitals import Vitals
+from fleetctl.state.facts import PhoneFacts, PhoneState, derive
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fleetctl.rack import Phone, Rack
+
+WIDE_COLUMNS = 110
+"""Terminals narrower than this do without model and address."""
+
+_STYLES: dict[PhoneState, str] = {
+    "ready": "green",
+    "busy": "cyan",
+    "draining": "yellow",
+    "drained": "yellow",
+    "suspect": "magenta",
+    "lost": "red",
+    "needs-hands": "bold red",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One phone as `status` shows it. `seen_seconds` is the age of its last contact."""
+
+    phone: Phone
+    state: PhoneState
+    facts: PhoneFacts
+    vitals: Vitals
+    seen_seconds: float | None
+
+    @property
+    def run(self) -> str | None:
+        return self.facts.run or self.vitals.run
+
+    @property
+    def place(self) -> str | None:
+        return f"{self.phone.switch}:{self.phone.port}" if self.phone.switch else None
+
+
+def make_rows(
+    rack: Rack,
+    names: Sequence[str],
+    facts: Mapping[str, PhoneFacts],
+    vitals: Mapping[str, Vitals],
+    now: float,
+) -> list[Row]:
+    """One row a phone, in the order of `names`. `now` in seconds since the epoch."""
+    rows = []
+    for name in names:
+        fact = facts.get(name, PhoneFacts())
+        seen = fact.contact.seen
+        age_seconds = None if seen is None else max(0.0, now - seen)
+        state = derive(fact, now)
+        look = vitals.get(name, Vitals())
+        rows.append(Row(rack.phones[name], state, fact, look, age_seconds))
+    return rows
+
+
+def as_json(rack: Rack, rows: Sequence[Row]) -> dict[str, Any]:
+    """The document of `status -o json`."""
+    return {"rack": rack.name, "phones": [_phone_json(row) for row in rows]}
+
+
+def _phone_json(row: Row) -> dict[str, Any]:
+    phone, vitals = row.phone, row.vitals
+    return {
+        "name": phone.name,
+        "state": row.state,
+        "switch": phone.switch,
+        "port": phone.port,
+        "group": phone.group,
+        "model": phone.model,
+        "address": phone.address,
+        "last_contact": row.facts.contact.seen,
+        "temperature_celsius": vitals.temperature_celsius,
+        "battery_ratio": vitals.battery_ratio,
+        "run": row.run,
+        "iteration": vitals.iteration,
+        "iterations": vitals.iterations,
+        "loss": vitals.loss,
+        "test_accuracy": vitals.test_accuracy,
+        "drains": [
+            {"who": drain.who, "why": drain.why, "origin": drain.origin, "since": drain.since}
+            for drain in row.facts.drains
+        ],
+        "problem": vitals.problem,
+    }
+
+
+def render(
+    rack: Rack, rows: Sequence[Row], width: int, height: int | None = None
+) -> RenderableType:
+    """A headline, the table and remarks, in `width` columns and at most `height` lines.
+
+    If not all phones fit, those that need somebody come first and the others are counted.
+    """
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    remarks = _remarks(rows)
+    if height is not None:
+        remarks = _cut(remarks, max(3, height // 4), "remarks")
+    room = len(rows) if height is None else max(3, height - len(remarks) - 5)
+    shown = list(rows)
+    if len(rows) > room:
+        shown = sorted(rows, key=lambda row: row.state in ("ready", "busy"))[: room - 1]
+    columns = _columns(rows, width, rack.thresholds.max_temperature_celsius)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title, numeric, _ in columns:
+        table.add_column(title, no_wrap=True, justify="right" if numeric else "left")
+    for row in shown:
+        table.add_row(*(cell(row) or "-" for _, _, cell in columns))
+    parts: list[RenderableType] = [Text(_headline(rack, rows), style="bold"), table]
+    if len(shown) < len(rows):
+        parts.append(Text(f"… and {len(rows) - len(shown)} more phones"))
+    parts += [Text(remark, no_wrap=True, overflow="ellipsis") for remark in remarks]
+    return Group(*parts)
+
+
+type _Column = tuple[str, bool, Callable[[Row], str | None]]
+
+
+def _columns(rows: Sequence[Row], width: int, hot_celsius: float) -> list[_Column]:
+    """Title, whether it holds numbers, and cell text of every column that is worth its room."""
+
+    def state(row: Row) -> str:
+        return f"[{_STYLES[row.state]}]{row.state}[/]"
+
+    def celsius(row: Row) -> str | None:
+        value = row.vitals.temperature_celsius
+        if value is None:
+            return None
+        return f"[red]{value:.0f}[/]" if value >= hot_celsius else f"{value:.0f}"
+
+    def iteration(row: Row) -> str | None:
+        done, of = row.vitals.iteration, row.vitals.iterations
+        return None if done is None else f"{done}/{of}" if of else str(done)
+
+    columns: list[_Column] = [("phone", False, lambda row: row.phone.name), ("state", False, state)]
+    if any(row.place for row in rows):
+        columns.append(("port", False, lambda row: row.place))
+    if width >= WIDE_COLUMNS:
+        columns += [
+            ("model", False, lambda row: row.phone.model),
+            ("address", False, lambda row: row.phone.address),
+        ]
+    columns += [
+        ("°C", True, celsius),
+        ("battery", True, lambda row: _format(row.vitals.battery_ratio, "{:.0%}")),
+    ]
+    if any(row.run for row in rows):
+        columns += [
+            ("job", False, lambda row: row.run),
+            ("iteration", True, iteration),
+            ("loss", True, lambda row: _format(row.vitals.loss, "{:.4f}")),
+            ("accuracy", True, lambda row: _format(row.vitals.test_accuracy, "{:.2%}")),
+        ]
+    columns.append(("seen", True, lambda row: _age(row.seen_seconds)))
+    return columns
+
+
+def _headline(rack: Rack, rows: Sequence[Row]) -> str:
+    counts = Counter(row.state for row in rows)
+    states = ", ".join(f"{counts[state]} {state}" for state in _STYLES if counts[state])
+    return f"rack {rack.name}: {len(rows)} phones, {states}"
+
+
+def _remarks(rows: Sequence[Row]) -> list[str]:
+    problems = [row.vitals.problem for row in rows if row.vitals.problem]
+    drains = [
+        f"{row.phone.name} drained by {drain.who}: {drain.why}"
+        for row in rows
+        for drain in row.facts.drains
+    ]
+    health = [
+        f"{row.phone.name} suspect: {_suspicion(row.facts)}"
+        for row in rows
+        if row.state == "suspect"
+    ]
+    return problems + drains + health
+
+
+def _suspicion(facts: PhoneFacts) -> str:
+    if facts.health is not None and facts.health.status == "CRITICAL":
+        return facts.health.message
+    return "it was away; the preflight of the next launch decides"
+
+
+def _cut(lines: list[str], most: int, what: str) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], f"… and {len(lines) - most + 1} more {what}"]
+
+
+def _format(value: float | None, pattern: str) -> str | None:
+    return None if value is None else pattern.format(value)
+
+
+def _age(seconds: float | None) -> str | None:
+    """An age in its largest unit: 5s, 12m, 3h, 9d."""
+    if seconds is None:
+        return None
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f}{unit}"
+    return f"{seconds:.0f}s"
