@@ -53,7 +53,7 @@ def parse(text: bytes) -> list[Sample]:
     """Raises Unavailable if nothing usable is in it."""
     try:
         status = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise Unavailable(f"not JSON: {text[:40]!r}") from None
     if not isinstance(status, dict):
         raise Unavailable(f"not a JSON object: {text[:40]!r}")

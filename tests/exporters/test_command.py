@@ -1,0 +1,93 @@
+"""Programs that hang, flood, die or leave children behind."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from exporters import command
+from exporters.command import CommandError, output
+
+
+def python(program: str) -> list[str]:
+    return [sys.executable, "-c", program]
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends; a killed child of a killed parent takes the reaper a moment."""
+    for _ in range(200):
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_output_of_a_good_program() -> None:
+    assert output(python("print('hello')"), limit_seconds=30) == b"hello\n"
+
+
+def test_a_hanging_program_is_killed_with_its_children(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    program = (
+        "import os, subprocess, time\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}')\n"
+        "time.sleep(1000)"
+    )
+    with pytest.raises(CommandError, match="no answer within 3 s"):
+        output(python(program), limit_seconds=3)
+    assert all(gone(int(pid)) for pid in pids.read_text().split())
+
+
+def test_a_child_that_holds_the_output_open_is_killed_too(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    program = (
+        "import subprocess\n"
+        "child = subprocess.Popen(['sleep', '1000'])\n"
+        f"open({str(pid)!r}, 'w').write(str(child.pid))"
+    )
+    with pytest.raises(CommandError, match="no answer"):
+        output(python(program), limit_seconds=3)
+    assert gone(int(pid.read_text()))
+
+
+def test_a_program_that_closes_its_output_and_stays_is_killed() -> None:
+    with pytest.raises(CommandError, match="no answer"):
+        output(python("import os, time; os.close(1); time.sleep(1000)"), limit_seconds=2)
+
+
+def test_a_flood_is_stopped() -> None:
+    with pytest.raises(CommandError, match="yes: printed more than 1000 bytes"):
+        output(["yes"], limit_seconds=30, max_bytes=1000)
+
+
+def test_a_failing_program_is_named_with_its_code() -> None:
+    with pytest.raises(CommandError, match="ended with 7"):
+        output(python("raise SystemExit(7)"), limit_seconds=30)
+
+
+def test_a_missing_and_a_forbidden_program_are_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="nowhere: No such file"):
+        output([str(tmp_path / "nowhere")], limit_seconds=30)
+    (tmp_path / "plain").write_text("")
+    with pytest.raises(CommandError, match="plain: Permission denied"):
+        output([str(tmp_path / "plain")], limit_seconds=30)
+
+
+def test_nothing_stays_open_or_registered() -> None:
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        output(["true"], limit_seconds=30)
+        with pytest.raises(CommandError):
+            output(["false"], limit_seconds=30)
+        with pytest.raises(CommandError):
+            output(["sleep", "1000"], limit_seconds=0.1)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert not command._groups

@@ -1,0 +1,191 @@
+"""Reading a phone's kernel files: present, denied, missing, or nonsense."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from exporters.metrics import Sample
+from exporters.sources import Layout, Unavailable, system
+from exporters.sources.software import packages, release
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    for name in ("usr", "home", "proc", "sys"):
+        (tmp_path / name).mkdir()
+    return Layout(tmp_path / "usr", tmp_path / "home", tmp_path / "proc", tmp_path / "sys")
+
+
+def put(root: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+
+
+def values(samples: Iterable[Sample]) -> dict[str, float]:
+    return {
+        " ".join((s.metric.name.removeprefix("phonerack_"), *s.labels)): s.value for s in samples
+    }
+
+
+def test_thermal_zones_in_degrees_and_millidegrees(layout: Layout) -> None:
+    put(
+        layout.sys / "class/thermal",
+        {
+            "thermal_zone0/type": "BIG\n",
+            "thermal_zone0/temp": "41500\n",
+            "thermal_zone1/type": "battery",
+            "thermal_zone1/temp": "34",
+            "thermal_zone10/type": "modem",
+            "thermal_zone10/temp": "-274000",
+            "thermal_zone11/type": "off",
+            "thermal_zone11/temp": "0",
+            "thermal_zone12/type": "rubbish",
+            "thermal_zone12/temp": "rubbish",
+            "thermal_zone13/type": "no temperature",
+            "cooling_device0/type": "fan",
+        },
+    )
+    assert values(system.thermal(layout)) == {
+        "thermal_zone_celsius 0 BIG": 41.5,
+        "thermal_zone_celsius 1 battery": 34,
+    }
+
+
+def test_many_zones_are_cut_to_the_first(layout: Layout) -> None:
+    for n in range(90):
+        put(layout.sys / f"class/thermal/thermal_zone{n}", {"type": f"zone-{n}", "temp": "40000"})
+    found = list(values(system.thermal(layout)))
+    assert len(found) == system.MOST_ZONES
+    assert found[-1] == "thermal_zone_celsius 31 zone-31"
+
+
+def test_thermal_zones_that_are_missing_or_empty_are_unavailable(layout: Layout) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(system.thermal(layout))
+    (layout.sys / "class/thermal").mkdir(parents=True)
+    with pytest.raises(Unavailable, match="no thermal zone"):
+        list(system.thermal(layout))
+
+
+def test_frequencies_by_cluster_and_the_throttled_limit(layout: Layout) -> None:
+    put(
+        layout.sys / "devices/system/cpu/cpufreq",
+        {
+            "policy0/scaling_cur_freq": "1950000",
+            "policy0/scaling_max_freq": "1950000",
+            "policy0/cpuinfo_max_freq": "1950000",
+            "policy6/scaling_cur_freq": "<unknown>",
+            "policy6/scaling_max_freq": "1690000",
+            "policy6/cpuinfo_max_freq": "2730000",
+        },
+    )
+    found = values(system.frequency(layout))
+    assert found["cpu_frequency_hertz 0"] == 1.95e9
+    assert found["cpu_frequency_limit_hertz 6"] == 1.69e9
+    assert found["cpu_frequency_max_hertz 6"] == 2.73e9
+    assert "cpu_frequency_hertz 6" not in found
+
+
+def test_a_background_app_sees_fewer_cores_than_the_phone_has(layout: Layout) -> None:
+    put(layout.proc, {"self/status": "Name:\tpython\nCpus_allowed:\t0f\nCpus_allowed_list:\t0-3\n"})
+    put(layout.sys, {"devices/system/cpu/possible": "0-7\n"})
+    assert values(system.cpuset(layout)) == {"cpus_allowed": 4, "cpus_possible": 8}
+
+
+def test_cores_allowed_are_known_when_the_possible_ones_are_denied(layout: Layout) -> None:
+    put(layout.proc, {"self/status": "Cpus_allowed_list:\t0-3\n"})
+    assert values(system.cpuset(layout)) == {"cpus_allowed": 4}
+
+
+@pytest.mark.parametrize(("ranges", "count"), [("0", 1), ("0-7", 8), ("0-3,6", 5), ("2,4,6-7", 4)])
+def test_lists_of_cores_are_counted(ranges: str, count: int) -> None:
+    assert system.cpu_count(ranges) == count
+
+
+@pytest.mark.parametrize("ranges", ["", "x", "3-0", "0-", "0--3", "0 1"])
+def test_what_is_no_list_of_cores_is_refused(ranges: str) -> None:
+    with pytest.raises(Unavailable):
+        system.cpu_count(ranges)
+
+
+def test_memory_comes_in_bytes_and_without_what_the_kernel_does_not_tell(layout: Layout) -> None:
+    put(layout.proc, {"meminfo": "MemTotal:  1000 kB\nMemFree: 10 kB\nMemAvailable:  600 kB\n"})
+    assert values(system.memory(layout)) == {
+        "memory_size_bytes": 1024000,
+        "memory_available_bytes": 614400,
+    }
+
+
+def test_memory_without_the_available_line_is_unavailable(layout: Layout) -> None:
+    put(layout.proc, {"meminfo": "MemTotal:  1000 kB\n"})
+    with pytest.raises(Unavailable, match="MemAvailable"):
+        list(system.memory(layout))
+
+
+def test_storage_is_of_the_home_folder(layout: Layout) -> None:
+    found = values(system.storage(layout))
+    assert 0 < found["storage_free_bytes"] <= found["storage_size_bytes"]
+
+
+def test_own_processes_are_counted_by_program(layout: Layout) -> None:
+    put(
+        layout.proc,
+        {
+            "11/comm": "python3.13\n",
+            "11/statm": "100 10 5",
+            "12/comm": "prted\n",
+            "12/statm": "100 20 5",
+            "13/comm": "bash\n",
+            "13/statm": "rubbish",
+            "14/statm": "100 20 5",
+            "self/comm": "python\n",
+        },
+    )
+    page = os.sysconf("SC_PAGESIZE")
+    found = values(system.processes(layout))
+    assert (found["processes python"], found["processes_resident_bytes python"]) == (1, 10 * page)
+    assert (found["processes mpi"], found["processes_resident_bytes mpi"]) == (1, 20 * page)
+    assert (found["processes other"], found["processes ssh"]) == (0, 0)
+
+
+def test_a_proc_that_shows_no_process_is_unavailable(layout: Layout) -> None:
+    with pytest.raises(Unavailable, match="no process"):
+        list(system.processes(layout))
+
+
+def test_the_installed_release(layout: Layout) -> None:
+    put(
+        layout.home / "phonerack/current",
+        {"manifest.json": '{"version": "0.1.0+abc", "target": "termux-aarch64", "files": {}}'},
+    )
+    assert values(release(layout)) == {"release_info 0.1.0+abc termux-aarch64": 1}
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{}", "null"])
+def test_a_manifest_that_names_no_release_is_unavailable(layout: Layout, manifest: str) -> None:
+    put(layout.home / "phonerack/current", {"manifest.json": manifest})
+    with pytest.raises(Unavailable, match="manifest"):
+        list(release(layout))
+
+
+def test_versions_of_the_packages_that_are_installed(layout: Layout) -> None:
+    put(
+        layout.prefix / "var/lib/dpkg",
+        {
+            "status": "Package: openmpi\nStatus: install ok installed\nVersion: 5.0.11\n\n"
+            "Package: python\nStatus: deinstall ok config-files\nVersion: 3.14.6\n\n"
+            "Package: vim\nStatus: install ok installed\nVersion: 9.1\n"
+        },
+    )
+    assert values(packages(layout)) == {"package_info openmpi 5.0.11": 1}
+
+
+def test_dpkg_without_those_packages_is_unavailable(layout: Layout) -> None:
+    put(layout.prefix / "var/lib/dpkg", {"status": ""})
+    with pytest.raises(Unavailable):
+        list(packages(layout))
