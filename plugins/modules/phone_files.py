@@ -1,0 +1,177 @@
+#!/usr/bin/python
+"""Write a set of small files on a phone in one go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: phone_files
+short_description: Write several small text files, all or none
+description:
+  - One task for what a role configures, since a task costs more than a file.
+  - All new contents are written beside their places and validated first. Only when every one is
+    good are they renamed into place, so that a mistake never takes half effect.
+options:
+  files:
+    description: The files, in the order in which they take effect.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path; missing folders are made with mode 0700.
+        type: path
+        required: true
+      content:
+        description: The whole text.
+        type: str
+        required: true
+      mode:
+        description: Octal permissions as text.
+        type: str
+        default: "0600"
+      validate:
+        description: Command, with C(%s) for the new file, that must succeed before it is used.
+        type: str
+attributes:
+  check_mode:
+    support: full
+    description: Nothing is written, so C(validate) does not run either.
+  diff_mode:
+    support: full
+author: phonerack
+"""
+
+EXAMPLES = r"""
+- name: Write the host file and the parameters
+  phone_files:
+    files:
+      - path: "{{ termux_home }}/phonerack/hostfile"
+        content: "{{ hostfile }}"
+      - path: "{{ termux_prefix }}/etc/ssh/sshd_config"
+        content: "{{ sshd_config }}"
+        validate: "{{ termux_prefix }}/bin/sshd -t -f %s"
+"""
+
+RETURN = r"""
+written:
+  description: Paths of the files that changed, or would change in check mode.
+  returned: success
+  type: list
+  elements: str
+"""
+
+
+class File(NamedTuple):
+    """One file as it shall be."""
+
+    path: Path
+    content: str
+    mode: int
+    validate: str | None
+
+    @classmethod
+    def parse(cls, item: dict[str, Any]) -> File:
+        return cls(Path(item["path"]), item["content"], int(item["mode"], 8), item["validate"])
+
+    def present(self) -> str | None:
+        """The text there now, None without a file."""
+        try:
+            return self.path.read_text(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    def present_mode(self) -> int | None:
+        try:
+            return stat.S_IMODE(self.path.stat().st_mode)
+        except FileNotFoundError:
+            return None
+
+    @property
+    def differs(self) -> bool:
+        return self.present() != self.content or self.present_mode() != self.mode
+
+    def stage(self) -> Path:
+        """Write the new text beside its place, down to the disk."""
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(self.content)
+            file.flush()
+            os.fsync(file.fileno())
+        staged = Path(name)
+        staged.chmod(self.mode)
+        return staged
+
+    def diff(self) -> dict[str, str]:
+        mode = self.present_mode()
+        before = "absent" if mode is None else f"mode {mode:04o}"
+        return {
+            "before_header": f"{self.path} ({before})",
+            "after_header": f"{self.path} (mode {self.mode:04o})",
+            "before": self.present() or "",
+            "after": self.content,
+        }
+
+
+def check(module: AnsibleModule, file: File, staged: Path) -> None:
+    """Fail when the file's own program refuses the new text."""
+    if file.validate is None:
+        return
+    code, out, err = module.run_command(file.validate.replace("%s", str(staged)))
+    if code != 0:
+        said = (err or out).strip().replace(str(staged), str(file.path))
+        module.fail_json(msg=f"{file.path} is refused and nothing was written: {said}")
+
+
+def write(module: AnsibleModule, files: list[File]) -> None:
+    with contextlib.ExitStack() as cleanup:
+        staged = []
+        for file in files:
+            temporary = file.stage()
+            cleanup.callback(temporary.unlink, missing_ok=True)
+            staged.append((file, temporary))
+        for file, temporary in staged:
+            check(module, file, temporary)
+        for file, temporary in staged:
+            temporary.replace(file.path)
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "files": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "path": {"type": "path", "required": True},
+                    "content": {"type": "str", "required": True},
+                    "mode": {"type": "str", "default": "0600"},
+                    "validate": {"type": "str"},
+                },
+            }
+        },
+        supports_check_mode=True,
+    )
+    wanted = [File.parse(item) for item in module.params["files"]]
+    try:
+        changed = [file for file in wanted if file.differs]
+        diff = [file.diff() for file in changed]
+        if changed and not module.check_mode:
+            write(module, changed)
+    except OSError as problem:
+        module.fail_json(msg=f"nothing was written: {problem.filename}: {problem.strerror}")
+    module.exit_json(changed=bool(changed), written=[str(file.path) for file in changed], diff=diff)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Run Ansible modules in this process against a throw-away Termux prefix."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.module_utils import basic
+from ansible.module_utils.testing import patch_module_args
+from termux_prefix import ModuleExit, ModuleFailure, Prefix, Repository, load
+
+
+@pytest.fixture
+def run_module(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
+    """Call a module by name with its options; the result, or ModuleFailure."""
+
+    def leave(kind: type[Exception]) -> Callable[..., None]:
+        def end(_module: basic.AnsibleModule, **result: Any) -> None:
+            raise kind(json.loads(json.dumps(result, default=str)))
+
+        return end
+
+    monkeypatch.setattr(basic.AnsibleModule, "exit_json", leave(ModuleExit))
+    monkeypatch.setattr(basic.AnsibleModule, "fail_json", leave(ModuleFailure))
+
+    def run(module: str, /, check: bool = False, **options: Any) -> dict[str, Any]:
+        with patch_module_args({**options, "_ansible_check_mode": check, "_ansible_diff": True}):
+            try:
+                load(module).main()
+            except ModuleExit as end:
+                return end.args[0]
+        raise AssertionError(f"{module} neither succeeded nor failed")
+
+    return run
+
+
+@pytest.fixture
+def prefix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Prefix:
+    made = Prefix(tmp_path / "usr")
+    monkeypatch.setenv("PREFIX", str(made.path))
+    return made
+
+
+@pytest.fixture
+def repository(tmp_path: Path, prefix: Prefix) -> Repository:
+    made = Repository(tmp_path / "repository", prefix.path)
+    prefix.source(made)
+    return made

@@ -1,0 +1,103 @@
+"""phone_files writes all files or none."""
+
+from __future__ import annotations
+
+import stat
+
+import pytest
+from termux_prefix import ModuleFailure
+
+
+def names(folder) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_writes_with_modes_and_then_changes_nothing(run_module, tmp_path):
+    files = [
+        {"path": str(tmp_path / "etc/name"), "content": "phone001\n", "mode": "0644"},
+        {"path": str(tmp_path / "etc/key"), "content": "k\n"},
+    ]
+
+    first = run_module("phone_files", files=files)
+    second = run_module("phone_files", files=files)
+
+    assert first["written"] == [str(tmp_path / "etc/name"), str(tmp_path / "etc/key")]
+    assert second == {"changed": False, "written": [], "diff": []}
+    assert (tmp_path / "etc/name").read_text() == "phone001\n"
+    assert stat.S_IMODE((tmp_path / "etc/name").stat().st_mode) == 0o644
+    assert stat.S_IMODE((tmp_path / "etc/key").stat().st_mode) == 0o600
+
+
+def test_only_what_differs_is_written_and_shown(run_module, tmp_path):
+    (tmp_path / "same").write_text("a\n")
+    (tmp_path / "same").chmod(0o600)
+    (tmp_path / "other").write_text("old\n")
+
+    result = run_module(
+        "phone_files",
+        files=[
+            {"path": str(tmp_path / "same"), "content": "a\n"},
+            {"path": str(tmp_path / "other"), "content": "new\n"},
+        ],
+    )
+
+    assert result["written"] == [str(tmp_path / "other")]
+    (diff,) = result["diff"]
+    assert (diff["before"], diff["after"]) == ("old\n", "new\n")
+
+
+def test_a_wrong_mode_is_a_change(run_module, tmp_path):
+    (tmp_path / "key").write_text("k\n")
+    (tmp_path / "key").chmod(0o644)
+
+    result = run_module("phone_files", files=[{"path": str(tmp_path / "key"), "content": "k\n"}])
+
+    assert result["changed"] is True
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_one_refused_file_keeps_all_as_they_were(run_module, tmp_path):
+    (tmp_path / "sshd_config").write_text("good\n")
+
+    with pytest.raises(ModuleFailure) as failure:
+        run_module(
+            "phone_files",
+            files=[
+                {"path": str(tmp_path / "banner"), "content": "hello\n"},
+                {
+                    "path": str(tmp_path / "sshd_config"),
+                    "content": "bad\n",
+                    "validate": "grep -q good %s",
+                },
+            ],
+        )
+
+    assert str(tmp_path / "sshd_config") in failure.value.result["msg"]
+    assert "nothing was written" in failure.value.result["msg"]
+    assert names(tmp_path) == ["sshd_config"]
+    assert (tmp_path / "sshd_config").read_text() == "good\n"
+
+
+def test_the_validator_sees_the_new_text(run_module, tmp_path):
+    file = {"path": str(tmp_path / "c"), "content": "good\n", "validate": "grep -q good %s"}
+
+    assert run_module("phone_files", files=[file])["changed"] is True
+
+
+def test_check_mode_shows_the_difference_and_writes_nothing(run_module, tmp_path):
+    file = {"path": str(tmp_path / "deep/er/c"), "content": "text\n"}
+
+    result = run_module("phone_files", check=True, files=[file])
+
+    assert result["changed"] is True
+    assert result["diff"][0]["after"] == "text\n"
+    assert names(tmp_path) == []
+
+
+def test_a_place_that_cannot_be_written_is_named(run_module, tmp_path):
+    (tmp_path / "file").write_text("in the way\n")
+
+    with pytest.raises(ModuleFailure) as failure:
+        run_module("phone_files", files=[{"path": str(tmp_path / "file/c"), "content": "x\n"}])
+
+    assert str(tmp_path / "file") in failure.value.result["msg"]
