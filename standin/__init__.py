@@ -1,0 +1,1 @@
+"""The stand-in rack: containers that behave like phones, on one machine."""

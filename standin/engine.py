@@ -1,0 +1,176 @@
+"""Podman, thinly: start, stop, freeze and limit the containers of stand-in racks (rootful)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal
+
+from standin.commands import Command, run
+from standin.errors import StandinError
+
+RACK_LABEL = "phonerack.rack"
+HOST_LABEL = "phonerack.host"
+FOLDER_LABEL = "phonerack.folder"
+IMAGE_PREFIX = "localhost/phonerack-standin-"
+
+type State = Literal["running", "paused", "dead"]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container as found. `host` is the phone's name or `services`; `pid` is 0 when dead."""
+
+    name: str
+    rack: str
+    host: str
+    folder: str
+    image: str
+    state: State
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
+class CpuLimit:
+    """At most `quota_microseconds` of processor time in each `period_microseconds`."""
+
+    quota_microseconds: int
+    period_microseconds: int
+
+    @property
+    def options(self) -> Command:
+        return (
+            f"--cpu-period={self.period_microseconds}",
+            f"--cpu-quota={self.quota_microseconds}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """What a container is started with. `mounts` maps a path inside to one outside, read-only."""
+
+    name: str
+    image: str
+    rack: str
+    host: str
+    folder: str
+    hostname: str
+    options: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    cpu: CpuLimit | None = None
+
+
+@cache
+def runtime_options() -> Command:
+    """`--runtime runc` where crun, podman's usual choice, refuses the host's cgroups.
+
+    crun wants cgroup v2 alone; a host with v1, or with v1 and v2 side by side, needs runc.
+    """
+    host = json.loads(run(("podman", "info", "--format", "json")))["host"]
+    if host["cgroupVersion"] == "v2" or host["ociRuntime"]["name"] == "runc":
+        return ()
+    if shutil.which("runc") is None:
+        raise StandinError("this host has cgroup v1, which needs runc: run `apt-get install runc`")
+    return ("--runtime", "runc")
+
+
+def run_command(spec: Spec) -> Command:
+    """The podman command line, after `podman`, that creates and starts `spec`."""
+    labels = {RACK_LABEL: spec.rack, HOST_LABEL: spec.host, FOLDER_LABEL: spec.folder}
+    return (
+        "run",
+        "--detach",
+        "--pull=never",
+        f"--name={spec.name}",
+        f"--hostname={spec.hostname}",
+        # Podman's own default is higher than what some hosts let root set.
+        "--ulimit=nofile=4096:4096",
+        "--ulimit=nproc=4096:4096",
+        *(f"--label={key}={value}" for key, value in labels.items()),
+        *(f"--env={key}={value}" for key, value in spec.environment.items()),
+        *(f"--volume={outside}:{inside}:ro" for inside, outside in spec.mounts.items()),
+        *(spec.cpu.options if spec.cpu else ()),
+        *spec.options,
+        spec.image,
+    )
+
+
+def start_new(spec: Spec) -> None:
+    run(("podman", *runtime_options(), *run_command(spec)))
+
+
+def containers(rack: str | None = None) -> list[Container]:
+    """The containers of one stand-in rack, else of all."""
+    label = f"{RACK_LABEL}={rack}" if rack else RACK_LABEL
+    listing = run(("podman", "ps", "--all", f"--filter=label={label}", "--format=json"))
+    return [_container(item) for item in json.loads(listing)]
+
+
+def _container(item: dict[str, Any]) -> Container:
+    name, labels = item["Names"][0], item["Labels"]
+    # Every other state (created, exited, stopping, …) is one of a phone that does nothing.
+    state: State = item["State"] if item["State"] in ("running", "paused") else "dead"
+    return Container(
+        name=name,
+        rack=labels[RACK_LABEL],
+        host=labels.get(HOST_LABEL, name),
+        folder=labels.get(FOLDER_LABEL, ""),
+        image=item["Image"],
+        state=state,
+        pid=0 if state == "dead" else item["Pid"],
+    )
+
+
+def container(name: str) -> Container:
+    """One container by its name. Raises StandinError when there is none."""
+    listing = run(("podman", "ps", "--all", f"--filter=name=^{name}$", "--format=json"))
+    found = json.loads(listing)
+    if not found:
+        raise StandinError(f"no container {name}: `fleetctl standin up` makes it")
+    return _container(found[0])
+
+
+def start(name: str) -> None:
+    run(("podman", "start", name))
+
+
+def kill(name: str) -> None:
+    """Power cut: SIGKILL to all of it, also when it is frozen."""
+    run(("podman", "kill", "--signal=KILL", name))
+    run(("podman", "wait", name))
+
+
+def freeze(name: str) -> None:
+    run(("podman", "pause", name))
+
+
+def thaw(name: str) -> None:
+    run(("podman", "unpause", name))
+
+
+def restart(name: str) -> None:
+    run(("podman", "restart", "--time=0", name))
+
+
+def limit_cpu(name: str, limit: CpuLimit) -> None:
+    """Podman does not keep an update over a restart: say it again after each start."""
+    run(("podman", "update", *limit.options, name))
+
+
+def remove(names: Iterable[str]) -> None:
+    """Remove containers, whatever they are doing; those that are gone already are no error."""
+    if wanted := tuple(names):
+        run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+
+
+def remove_images() -> int:
+    """Remove all images of stand-in racks; returns how many names went."""
+    listing = run(("podman", "images", "--format={{.Repository}}:{{.Tag}}"))
+    names = [line for line in listing.split() if line.startswith(IMAGE_PREFIX)]
+    if names:
+        run(("podman", "rmi", "--force", *names))
+    return len(names)

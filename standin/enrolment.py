@@ -1,0 +1,105 @@
+"""What enrolment leaves behind on a real rack, made for stand-in phones: keys and lock file.
+
+A phone's serial and MAC are always the same for one name in one rack; keys last until `down`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetctl.rack import Phone, Rack, RackPaths
+from fleetctl.rack.lock import Locked, write_lock
+from standin.commands import run
+from standin.fabric import SERVICES, derived_mac
+from standin.files import write_atomic
+
+MODEL = "SM-G975F"
+API_LEVEL = 31
+HOST_KEY = "ssh_host_ed25519_key"
+
+_SERIAL_LETTERS = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """The stand-in's own part of a rack's folder."""
+
+    root: Path
+
+    @property
+    def record(self) -> Path:
+        """Says that the rack's folder is a stand-in's, and with what it came up."""
+        return self.root / "up.json"
+
+    @property
+    def faults(self) -> Path:
+        return self.root / "faults.json"
+
+    @property
+    def denied(self) -> Path:
+        """A file that nobody may read, for what Android hides from apps."""
+        return self.root / "denied"
+
+    def enrol(self, host: str) -> Path:
+        return self.root / "enrol" / host
+
+    def hardware(self, phone: str) -> Path:
+        return self.root / "hw" / phone
+
+
+def derived_serial(rack: str, phone: str) -> str:
+    """A serial of Samsung's kind, always the same for one phone of one rack."""
+    digest = hashlib.sha256(f"serial/{rack}/{phone}".encode()).digest()
+    tail = "".join(_SERIAL_LETTERS[byte % len(_SERIAL_LETTERS)] for byte in digest[:7])
+    return f"R58M{tail}"
+
+
+def locked(rack: Rack, phone: Phone) -> Locked:
+    """What enrolment would have found out about `phone`."""
+    return Locked(
+        serial=phone.serial or derived_serial(rack.name, phone.name),
+        mac=phone.mac or derived_mac(rack.name, phone.name),
+        address=phone.address,
+        api_level=phone.api_level or API_LEVEL,
+    )
+
+
+def merge_known_hosts(present: str, keys: Iterable[tuple[str, str]]) -> str:
+    """`present` with a line for each (name, public key); other lines stay, in their order."""
+    wanted = {name: f"{name} {' '.join(key.split()[:2])}" for name, key in keys}
+    kept = [line for line in present.splitlines() if line.split(" ", 1)[0] not in wanted]
+    return "\n".join([*kept, *wanted.values(), ""])
+
+
+def enrol(rack: Rack, paths: RackPaths) -> None:
+    """Make what is missing of keys, known hosts and lock file for every phone and `services`."""
+    folders = Folders(paths.standin)
+    if not paths.operator.exists():
+        _make_key(paths.operator, f"operator@{rack.name}")
+    operator = paths.operator_pub.read_text()
+    hosts = [*rack.phones, SERVICES]
+    for host in hosts:
+        folders.enrol(host).mkdir(parents=True, exist_ok=True)
+        write_atomic(folders.enrol(host) / "authorized_keys", operator, mode=0o600)
+    missing = [host for host in hosts if not (folders.enrol(host) / HOST_KEY).exists()]
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        list(pool.map(lambda host: _make_key(folders.enrol(host) / HOST_KEY, host), missing))
+    keys = [(host, (folders.enrol(host) / f"{HOST_KEY}.pub").read_text()) for host in hosts]
+    present = paths.known_hosts.read_text() if paths.known_hosts.exists() else ""
+    write_atomic(paths.known_hosts, merge_known_hosts(present, keys), mode=0o600)
+    entries = {phone.name: locked(rack, phone) for phone in rack.phones.values()}
+    write_lock(paths.lock_file, rack.name, entries)
+
+
+def _make_key(path: Path, comment: str) -> None:
+    """A key pair whose private half appears last and whole."""
+    temporary = path.with_name(f".{path.name}")
+    for half in (temporary, temporary.with_name(f"{temporary.name}.pub")):
+        half.unlink(missing_ok=True)
+    run(("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", comment, "-f", str(temporary)))
+    temporary.with_name(f"{temporary.name}.pub").replace(path.with_name(f"{path.name}.pub"))
+    temporary.replace(path)

@@ -1,0 +1,239 @@
+"""The wires of a stand-in rack, as pure values: what there should be, and what makes it so.
+
+One network namespace a rack holds one plain bridge a switch; neighbouring switches are joined by a
+veth, each phone hangs on a veth named after its switch port, and one more veth leads to the host,
+which bears the controller's address. Nothing is forwarded: the rack has no way out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+
+from fleetctl.rack import InputError, Phone, Rack, RackError
+from standin.commands import Command
+
+INTERFACE_NAME_LIMIT = 15
+SERVICES = "services"
+
+# Larger than one segmentation-offloaded packet of 64 KiB with its headers, so that tbf need not
+# cut packets up; small enough that 3 ms of the rate is all that a rested link gets on top.
+SHAPING_BURST = "80kb"
+SHAPING_LATENCY = "50ms"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """The cable of one phone, or of the services host, in one bridge.
+
+    `address` is None where DHCP gives it; `inside` is the interface's name in the container.
+    """
+
+    name: str
+    bridge: str
+    mac: str
+    inside: str = "eth0"
+    address: str | None = None
+    shaped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Uplink:
+    """A cable between two bridges: interface name and bridge of both ends."""
+
+    ends: tuple[tuple[str, str], tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class FabricPlan:
+    """All wires of one rack. `ports` maps host names (phones and `services`) to their port."""
+
+    namespace: str
+    bridges: tuple[str, ...]
+    uplinks: tuple[Uplink, ...]
+    ports: Mapping[str, Port]
+    host_link: str
+    host_address: str
+    cidr: IPv4Network
+    mtu: int
+    rate: str | None = None
+
+    @property
+    def host_port(self) -> str:
+        """The end of the host's cable that hangs on the first bridge."""
+        return interface_name(f"{self.bridges[0]}.host")
+
+    @property
+    def masters(self) -> dict[str, str]:
+        """Every interface that belongs on a bridge, and the bridge."""
+        ends = {end: bridge for uplink in self.uplinks for end, bridge in uplink.ends}
+        ports = {port.name: port.bridge for port in self.ports.values()}
+        return {self.host_port: self.bridges[0], **ends, **ports}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An interface as found in the rack's namespace."""
+
+    master: str | None
+    is_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of a fabric. `links` is None where the namespace does not exist."""
+
+    links: Mapping[str, Link] | None = None
+    has_host_link: bool = False
+
+
+def interface_name(wanted: str) -> str:
+    """`wanted`, or where Linux has no room for it, its head and a hash that keeps it distinct."""
+    if len(wanted) <= INTERFACE_NAME_LIMIT:
+        return wanted
+    digest = hashlib.sha256(wanted.encode()).hexdigest()[:5]
+    return f"{wanted[: INTERFACE_NAME_LIMIT - 6]}~{digest}"
+
+
+def namespace_name(rack: str) -> str:
+    return f"pr-{rack}"
+
+
+def derived_mac(rack: str, host: str) -> str:
+    """A locally administered address, always the same for one host of one rack."""
+    digest = hashlib.sha256(f"{rack}/{host}".encode()).hexdigest()
+    return ":".join(["02", *(digest[place : place + 2] for place in range(0, 10, 2))])
+
+
+def check_rate(rate: str) -> str:
+    """`rate` if tc understands it as bits a second. Raises InputError."""
+    if not re.fullmatch(r"[1-9]\d{0,5}(\.\d+)?[kmg]bit", rate):
+        raise InputError(f"`{rate}` is no rate; write one such as 200mbit or 1gbit")
+    return rate
+
+
+def plan_fabric(rack: Rack, rate: str | None = None) -> FabricPlan:
+    """The fabric of `rack`; `rate` in tc's words (`200mbit`) shapes each phone's link both ways."""
+    network = rack.network
+    if network.controller is None or network.services is None:
+        raise RackError(
+            f"rack `{rack.name}`: a stand-in rack needs `controller` and `services` addresses"
+        )
+    bridges = tuple(interface_name(name) for name in rack.switches) or ("lan",)
+    ports = {phone.name: _phone_port(rack, phone, bridges[0]) for phone in rack.phones.values()}
+    ports[SERVICES] = Port(
+        name=interface_name(f"{bridges[0]}.{SERVICES}"),
+        bridge=bridges[0],
+        mac=derived_mac(rack.name, SERVICES),
+        inside="rack0",
+        address=f"{network.services}/{network.cidr.prefixlen}",
+        shaped=False,
+    )
+    plan = FabricPlan(
+        namespace=namespace_name(rack.name),
+        bridges=bridges,
+        uplinks=tuple(_uplinks(rack, bridges)),
+        ports=ports,
+        host_link=interface_name(namespace_name(rack.name)),
+        host_address=f"{network.controller}/{network.cidr.prefixlen}",
+        cidr=network.cidr,
+        mtu=network.mtu,
+        rate=rate,
+    )
+    if len(plan.masters) != 1 + 2 * len(plan.uplinks) + len(ports):
+        raise RackError(f"rack `{rack.name}`: names of switches and phones collide as interfaces")
+    return plan
+
+
+def _phone_port(rack: Rack, phone: Phone, first_bridge: str) -> Port:
+    bridge = interface_name(phone.switch) if phone.switch else first_bridge
+    socket = phone.port if phone.port else phone.name
+    return Port(
+        name=interface_name(f"{bridge}.{socket}"),
+        bridge=bridge,
+        mac=phone.mac or derived_mac(rack.name, phone.name),
+    )
+
+
+def _uplinks(rack: Rack, bridges: tuple[str, ...]) -> Iterator[Uplink]:
+    """Neighbours are joined in a chain, each end in the next free uplink port of its switch."""
+    free = [iter(switch.uplinks) for switch in rack.switches.values()]
+
+    def socket(place: int, otherwise: str) -> str:
+        return interface_name(f"{bridges[place]}.{next(free[place], otherwise)}")
+
+    for left, right in zip(range(len(bridges)), range(1, len(bridges)), strict=False):
+        yield Uplink(
+            (
+                (socket(left, "right"), bridges[left]),
+                (socket(right, "left"), bridges[right]),
+            )
+        )
+
+
+def build_commands(
+    plan: FabricPlan, found: Found, unplugged: Collection[str] = ()
+) -> Iterator[Command]:
+    """What brings namespace, bridges, uplinks and the host's cable from `found` to `plan`.
+
+    Ports of containers are made by `plug_commands`; where they exist, only their bridge and their
+    state are set right, `unplugged` hosts keeping theirs down. Nothing comes out where all stands.
+    """
+    links = found.links or {}
+    inside = ("ip", "-n", plan.namespace, "link")
+    if found.links is None:
+        yield ("ip", "netns", "add", plan.namespace)
+    mtu = ("mtu", str(plan.mtu))
+    made: set[str] = set()
+    for bridge in plan.bridges:
+        if bridge not in links:
+            yield (*inside, "add", bridge, *mtu, "type", "bridge")
+    for uplink in plan.uplinks:
+        (left, _), (right, _) = uplink.ends
+        if left not in links:
+            yield (*inside, "add", left, *mtu, "type", "veth", "peer", "name", right, *mtu)
+            made |= {left, right}
+    if found.has_host_link and plan.host_port not in links:
+        yield ("ip", "link", "delete", plan.host_link)
+    if plan.host_port not in links or not found.has_host_link:
+        peer = ("peer", "name", plan.host_port, *mtu, "netns", plan.namespace)
+        yield ("ip", "link", "add", plan.host_link, *mtu, "type", "veth", *peer)
+        made.add(plan.host_port)
+    down = {plan.ports[host].name for host in unplugged}
+    for bridge in plan.bridges:
+        if bridge not in links or not links[bridge].is_up:
+            yield (*inside, "set", bridge, "up")
+    for name, bridge in plan.masters.items():
+        link = Link(None, False) if name in made else links.get(name)
+        if link and (link.master != bridge or link.is_up != (name not in down)):
+            yield (*inside, "set", name, "master", bridge, "down" if name in down else "up")
+    yield ("ip", "address", "replace", plan.host_address, "dev", plan.host_link)
+    yield ("ip", "link", "set", plan.host_link, "up")
+
+
+def plug_commands(
+    plan: FabricPlan, host: str, pid: int, unplugged: bool = False
+) -> Iterator[Command]:
+    """What plugs the container whose first process is `pid` into its port, shaped, and up."""
+    port, mtu = plan.ports[host], ("mtu", str(plan.mtu))
+    enter = ("nsenter", "-t", str(pid), "-n")
+    peer = ("peer", "name", port.inside, "address", port.mac, *mtu, "netns", str(pid))
+    yield ("ip", "-n", plan.namespace, "link", "add", port.name, *mtu, "type", "veth", *peer)
+    if plan.rate and port.shaped:
+        shaping = ("tbf", "rate", plan.rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
+        yield (*enter, "tc", "qdisc", "add", "dev", port.inside, "root", *shaping)
+        yield ("tc", "-n", plan.namespace, "qdisc", "add", "dev", port.name, "root", *shaping)
+    if port.address:
+        yield (*enter, "ip", "address", "add", port.address, "dev", port.inside)
+    yield (*enter, "ip", "link", "set", port.inside, "up")
+    state = "down" if unplugged else "up"
+    yield ("ip", "-n", plan.namespace, "link", "set", port.name, "master", port.bridge, state)
+
+
+def carrier_command(plan: FabricPlan, host: str, plugged: bool) -> Command:
+    """What pulls the cable of `host`, or plugs it in again: the carrier goes, or comes."""
+    state = "up" if plugged else "down"
+    return ("ip", "-n", plan.namespace, "link", "set", plan.ports[host].name, state)

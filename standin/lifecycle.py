@@ -1,0 +1,219 @@
+"""Bring a stand-in rack up, mend it, and take it down without a trace."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleetctl.rack import Phone, Rack, RackPaths
+from standin import engine, images
+from standin.commands import CommandError, require_host, run
+from standin.enrolment import MODEL, enrol, locked
+from standin.errors import StandinError
+from standin.fabric import SERVICES, namespace_name, plan_fabric
+from standin.faults import Faults, read_faults
+from standin.files import write_atomic
+from standin.hardware import HardwareState, render
+from standin.record import (
+    agreed_rate,
+    is_standin,
+    is_up,
+    refuse_foreign,
+    refuse_real_phones,
+    write_record,
+)
+from standin.rig import Rig, exclusive, host_link_name
+
+SERVICES_WAIT_SECONDS = 30
+_WORKERS = 8
+
+type Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Up:
+    """What `up` did. `started` are the hosts whose containers it started, in rack order."""
+
+    was_up: bool
+    started: list[str]
+    remarks: list[str]
+
+
+def up(rack: Rack, rack_file: Path, rate: str | None, say: Say) -> Up:
+    """Bring the rack of `rack_file` up, or make what is missing of one that is up already.
+
+    An interrupted first `up` is rolled back; an interrupted repair leaves what was there.
+    """
+    require_host()
+    refuse_real_phones(rack)
+    with exclusive(rack.name):
+        paths = RackPaths(rack.name)
+        was_up = is_up(rack.name)
+        rig = Rig(rack, paths, plan_fabric(rack, agreed_rate(rack, paths, rate)))
+        refuse_foreign(rig)
+        try:
+            return _raise(rig, rack_file, was_up, say)
+        except BaseException:
+            if not was_up:
+                say("rolling back")
+                _clear(rack.name, paths.dir)
+            raise
+
+
+def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
+    made = images.ensure(say)
+    say("keys, hardware and packages")
+    _prepare(rig, rack_file)
+    faults = read_faults(rig.folders.faults)
+    unplugged = {host for host, kinds in faults.items() if "unplug" in kinds}
+    say("wires")
+    rig.wire(unplugged)
+    image = dict.fromkeys(rig.rack.phones, made.phone) | {SERVICES: made.services}
+    started = _start_missing(rig, image, faults, say)
+    _plug_loose(rig, started, unplugged, say)
+    remarks = _outdated(rig, image)
+    if SERVICES in started:
+        say("waiting for the services host")
+        _await_ssh(str(rig.rack.network.services))
+    return Up(was_up, [host for host in rig.hosts if host in started], remarks)
+
+
+def _prepare(rig: Rig, rack_file: Path) -> None:
+    """All that lies in the rack's folder before a container starts."""
+    rig.paths.ensure()
+    folders = rig.folders
+    folders.root.mkdir(mode=0o700, exist_ok=True)
+    write_record(rig, rack_file)
+    folders.denied.touch(mode=0o000)
+    enrol(rig.rack, rig.paths)
+    for phone in rig.rack.phones.values():
+        _render_hardware(folders.hardware(phone.name), rig.rack, phone)
+    if not any(rig.paths.packages.iterdir()):
+        images.export_packages(rig.paths.packages)
+
+
+def _render_hardware(folder: Path, rack: Rack, phone: Phone) -> None:
+    """Write the hardware files from the phone's kept state, else from a plausible one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = folder / "state.json"
+    known = locked(rack, phone)
+    state = (
+        HardwareState.from_json(kept.read_text())
+        if kept.exists()
+        else HardwareState.plausible(known.serial or "", phone.model or MODEL, known.api_level or 0)
+    )
+    for name, text in render(state).items():
+        write_atomic(folder / name, text)
+
+
+def _start_missing(
+    rig: Rig, image: dict[str, str], faults: dict[str, Faults], say: Say
+) -> set[str]:
+    """Start every host that neither runs nor was killed on purpose; returns those started."""
+    present = rig.containers()
+
+    def start(host: str) -> None:
+        if host not in present:
+            engine.start_new(rig.spec(host, image[host]))
+            return
+        engine.start(present[host].name)
+        if limit := rig.cpu(host, faults.get(host, {}).get("slow")):
+            engine.limit_cpu(present[host].name, limit)
+
+    dead = [host for host, found in present.items() if found.state == "dead"]
+    revived = [host for host in dead if "kill" not in faults.get(host, {})]
+    wanted = [host for host in rig.hosts if host not in present or host in revived]
+    _each(wanted, start, lambda done: say(f"containers {done}/{len(wanted)}"))
+    return set(wanted)
+
+
+def _plug_loose(rig: Rig, started: set[str], unplugged: set[str], say: Say) -> None:
+    """Plug in what runs without a cable; what has just started has none of its own yet."""
+    ports = rig.ports()
+    loose = {
+        host: found
+        for host, found in rig.containers().items()
+        if found.pid and (host in started or rig.plan.ports[host].name not in ports)
+    }
+    _each(
+        list(loose),
+        lambda host: rig.plug(loose[host], host in unplugged),
+        lambda done: say(f"cables {done}/{len(loose)}"),
+    )
+
+
+def _each(hosts: list[str], work: Callable[[str], None], tell: Callable[[int], None]) -> None:
+    """`work` for all hosts side by side; the first failure, or Ctrl-C, drops what is waiting."""
+    pool = ThreadPoolExecutor(max_workers=_WORKERS)
+    try:
+        futures = {pool.submit(work, host): host for host in hosts}
+        for done, future in enumerate(as_completed(futures), start=1):
+            future.result()
+            tell(done)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _outdated(rig: Rig, image: dict[str, str]) -> list[str]:
+    old = [host for host, found in rig.containers().items() if found.image != image[host]]
+    if not old:
+        return []
+    return [f"{len(old)} containers run an older image: `down` and `up` renew them"]
+
+
+def _await_ssh(address: str) -> None:
+    """Wait until sshd greets. Raises StandinError after SERVICES_WAIT_SECONDS."""
+    deadline = time.monotonic() + SERVICES_WAIT_SECONDS
+    while time.monotonic() < deadline:
+        with (
+            suppress(OSError),
+            socket.create_connection((address, 22), timeout=2) as connection,
+        ):
+            if connection.recv(4) == b"SSH-":
+                return
+        time.sleep(0.2)
+    raise StandinError(f"the services host's sshd at {address} does not answer")
+
+
+def down(rack: str) -> list[str]:
+    """Remove all of a rack, however little of it is left; returns the hosts whose containers went.
+
+    Its folder goes too if it is a stand-in's.
+    """
+    require_host()
+    with exclusive(rack):
+        return _clear(rack, RackPaths(rack).dir)
+
+
+def _clear(rack: str, folder: Path) -> list[str]:
+    present = engine.containers(rack)
+    engine.remove(found.name for found in present)
+    namespace, link = namespace_name(rack), host_link_name(rack)
+    if (Path("/run/netns") / namespace).exists():
+        run(("ip", "netns", "delete", namespace))
+    with suppress(CommandError):
+        # It goes with its other end, a moment after the namespace.
+        run(("ip", "link", "delete", link))
+    for place in {folder, *(Path(found.folder) for found in present if found.folder)}:
+        if is_standin(place):
+            shutil.rmtree(place)
+    return [found.host for found in present]
+
+
+def standing_racks() -> list[str]:
+    """Names of all stand-in racks of which anything is left on this machine."""
+    names = {found.rack for found in engine.containers()}
+    names |= {path.name.removeprefix("pr-") for path in _children(Path("/run/netns"), "pr-*")}
+    home = RackPaths("any").home
+    names |= {path.name for path in _children(home, "*") if is_standin(path)}
+    return sorted(names)
+
+
+def _children(folder: Path, pattern: str) -> Iterable[Path]:
+    return folder.glob(pattern) if folder.is_dir() else ()

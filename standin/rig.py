@@ -1,0 +1,205 @@
+"""One stand-in rack on this machine: its containers, their wires, and what is found of both."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Network
+from os import cpu_count
+from pathlib import Path
+
+from fleetctl.rack import Phone, Rack, RackError, RackPaths
+from standin import engine
+from standin.commands import CommandError, run
+from standin.engine import Container, CpuLimit, Spec
+from standin.enrolment import Folders, locked
+from standin.errors import StandinError
+from standin.fabric import (
+    SERVICES,
+    FabricPlan,
+    Found,
+    Link,
+    build_commands,
+    carrier_command,
+    interface_name,
+    namespace_name,
+    plug_commands,
+)
+from standin.share import cpu_limit
+
+FIRST_APP_UID = 10_001
+LOCK_WAIT_SECONDS = 60
+
+# The Android side's DHCP client needs these capabilities; the app user never has them. An 8 GB
+# phone leaves about half of its memory to an app.
+_PHONE_OPTIONS = (
+    "--init",
+    "--network=none",
+    "--ipc=none",
+    "--cap-add=NET_ADMIN",
+    "--cap-add=NET_RAW",
+    "--memory=4g",
+    "--pids-limit=1024",
+)
+
+
+@dataclass(frozen=True)
+class Rig:
+    """The containers and wires of `rack`. Nothing is kept here: every look is a new one."""
+
+    rack: Rack
+    paths: RackPaths
+    plan: FabricPlan
+
+    @cached_property
+    def folders(self) -> Folders:
+        return Folders(self.paths.standin)
+
+    @property
+    def hosts(self) -> list[str]:
+        return [SERVICES, *self.rack.phones]
+
+    def container_name(self, host: str) -> str:
+        return container_name(self.rack.name, host)
+
+    def containers(self) -> dict[str, Container]:
+        return {found.host: found for found in engine.containers(self.rack.name)}
+
+    def cpu(self, host: str, speed: float | None = None) -> CpuLimit | None:
+        """The processor limit of a phone at `speed` of its share; the services host has none."""
+        if host == SERVICES:
+            return None
+        return cpu_limit(cpu_count() or 1, len(self.rack.phones), speed or 1.0)
+
+    def spec(self, host: str, image: str) -> Spec:
+        return self._services_spec(image) if host == SERVICES else self._phone_spec(host, image)
+
+    def _phone_spec(self, name: str, image: str) -> Spec:
+        phone = self.rack.phones[name]
+        return Spec(
+            name=self.container_name(name),
+            image=image,
+            rack=self.rack.name,
+            host=name,
+            folder=str(self.paths.dir),
+            hostname="localhost",
+            options=_PHONE_OPTIONS,
+            environment=self._phone_environment(phone),
+            mounts={
+                "/standin/hw": str(self.folders.hardware(name)),
+                "/standin/enrol": str(self.folders.enrol(name)),
+                "/proc/stat": str(self.folders.denied),
+            },
+            cpu=self.cpu(name),
+        )
+
+    def _phone_environment(self, phone: Phone) -> dict[str, str]:
+        place = list(self.rack.phones).index(phone.name)
+        serial = locked(self.rack, phone).serial or ""
+        return {"APP_UID": str(FIRST_APP_UID + place), "PHONE_SERIAL": serial}
+
+    def _services_spec(self, image: str) -> Spec:
+        return Spec(
+            name=self.container_name(SERVICES),
+            image=image,
+            rack=self.rack.name,
+            host=SERVICES,
+            folder=str(self.paths.dir),
+            hostname=SERVICES,
+            options=("--network=podman",),
+            mounts={"/standin/enrol": str(self.folders.enrol(SERVICES))},
+        )
+
+    def wire(self, unplugged: Collection[str] = ()) -> None:
+        """Make what is missing of the fabric without the containers' ports; harms nothing there."""
+        found = find_fabric(self.plan.namespace, self.plan.host_link)
+        if not found.has_host_link:
+            refuse_overlap(self.plan.cidr, self.plan.host_link)
+        for command in build_commands(self.plan, found, unplugged):
+            run(command)
+        keep_from_forwarding(self.plan.host_link)
+
+    def ports(self) -> Mapping[str, Link]:
+        """The interfaces found in the rack's namespace, by name."""
+        return find_fabric(self.plan.namespace, self.plan.host_link).links or {}
+
+    def plug(self, container: Container, unplugged: bool = False) -> None:
+        """Give a container that has just started its cable; an old one may still be going away."""
+        port = self.plan.ports[container.host].name
+        with suppress(CommandError):
+            run(("ip", "-n", self.plan.namespace, "link", "delete", port))
+        for command in plug_commands(self.plan, container.host, container.pid, unplugged):
+            run(command)
+
+    def pull(self, host: str) -> None:
+        run(carrier_command(self.plan, host, plugged=False))
+
+    def replug(self, host: str) -> None:
+        run(carrier_command(self.plan, host, plugged=True))
+
+
+def container_name(rack: str, host: str) -> str:
+    return f"{namespace_name(rack)}-{host}"
+
+
+def host_link_name(rack: str) -> str:
+    return interface_name(namespace_name(rack))
+
+
+def find_fabric(namespace: str, host_link: str) -> Found:
+    """What there is of a rack's wires. A namespace that cannot be entered counts as none."""
+    links = None
+    if (Path("/run/netns") / namespace).exists():
+        try:
+            listing = json.loads(run(("ip", "-n", namespace, "-json", "link", "show")))
+            links = {
+                item["ifname"]: Link(item.get("master"), "UP" in item["flags"]) for item in listing
+            }
+        except CommandError:
+            # Left by a crash: the name is there, the namespace behind it is not.
+            run(("ip", "netns", "delete", namespace))
+    return Found(links, (Path("/sys/class/net") / host_link).exists())
+
+
+def refuse_overlap(cidr: IPv4Network, host_link: str) -> None:
+    """Raises RackError when this machine reaches part of `cidr` by another interface already."""
+    for route in json.loads(run(("ip", "-json", "-4", "route", "show"))):
+        if route["dst"] == "default" or route.get("dev") == host_link:
+            continue
+        if IPv4Network(route["dst"]).overlaps(cidr):
+            raise RackError(
+                f"the rack's network {cidr} overlaps {route['dst']} on {route['dev']} of this "
+                "machine: give the rack file another `cidr`, or take that rack down"
+            )
+
+
+def keep_from_forwarding(interface: str) -> None:
+    """Podman lets the host forward; nothing that comes from the rack shall go further."""
+    (Path("/proc/sys/net/ipv4/conf") / interface / "forwarding").write_text("0\n")
+
+
+@contextmanager
+def exclusive(rack: str) -> Iterator[None]:
+    """Hold the rack against other stand-in commands; the kernel lets go when the process ends.
+
+    Raises StandinError after LOCK_WAIT_SECONDS.
+    """
+    with socket.socket(socket.AF_UNIX) as lock:
+        deadline = time.monotonic() + LOCK_WAIT_SECONDS
+        while True:
+            try:
+                # An abstract name: it is this machine's, and leaves no file.
+                lock.bind(f"\0phonerack-standin-{rack}")
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise StandinError(
+                        f"another `fleetctl standin` works on rack `{rack}`: wait for its end"
+                    ) from None
+                time.sleep(0.1)
+        yield

@@ -1,0 +1,135 @@
+"""Make faults happen to stand-in phones, and undo them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from fleetctl.rack import InputError
+from standin import engine
+from standin.errors import StandinError
+from standin.faults import Fault, Faults, observed, read_faults, write_faults
+from standin.rig import Rig, exclusive
+from standin.share import QUOTA_PHONES_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A phone as it is. `faults` is None when it is down and no fault did it."""
+
+    state: str
+    faults: Faults | None
+
+
+def look(rig: Rig) -> dict[str, Seen]:
+    """Every phone's real state; what was recorded and is no longer true does not show."""
+    containers, ports = rig.containers(), rig.ports()
+    recorded = read_faults(rig.folders.faults)
+
+    def seen(phone: str) -> Seen:
+        container = containers.get(phone)
+        port = ports.get(rig.plan.ports[phone].name)
+        faults = observed(recorded.get(phone, {}), container, port.is_up if port else None)
+        return Seen(container.state if container else "missing", faults)
+
+    return {phone: seen(phone) for phone in rig.rack.phones}
+
+
+def set_faults(rig: Rig, phones: Sequence[str], faults: Sequence[Fault]) -> dict[str, str]:
+    """Set `faults` on every phone of `phones`; returns what went wrong, by phone.
+
+    Raises InputError where the rack is too large for `slow`.
+    """
+    if (
+        any(fault.kind == "slow" for fault in faults)
+        and rig.cpu(next(iter(rig.rack.phones))) is None
+    ):
+        raise InputError(
+            f"slow works on racks of up to {QUOTA_PHONES_LIMIT} phones: beyond that a phone has "
+            f"no fixed share of the processor to be slower than, and this rack has "
+            f"{len(rig.rack.phones)}"
+        )
+
+    def work(phone: str, present: Faults) -> None:
+        for fault in faults:
+            _set(rig, phone, fault, present)
+
+    return _on_each(rig, phones, work)
+
+
+def heal(rig: Rig, phones: Sequence[str]) -> dict[str, str]:
+    """Undo all faults of `phones`, and start those that died; returns what went wrong, by phone."""
+
+    def work(phone: str, present: Faults) -> None:
+        container = engine.container(rig.container_name(phone))
+        if container.state == "paused":
+            engine.thaw(container.name)
+        present.clear()
+        if container.state == "dead":
+            engine.start(container.name)
+            _settle_started(rig, phone, present)
+        else:
+            _limit(rig, phone, present)
+            rig.replug(phone)
+
+    return _on_each(rig, phones, work)
+
+
+def _set(rig: Rig, phone: str, fault: Fault, present: Faults) -> None:
+    """Make one fault happen and note it in `present`."""
+    container = engine.container(rig.container_name(phone))
+    if container.state == "dead":
+        if fault.kind != "kill":
+            raise StandinError(f"{fault.kind}: {phone} is dead; heal it first")
+    elif fault.kind == "kill":
+        engine.kill(container.name)
+        present.pop("hang", None)
+    elif fault.kind == "hang":
+        if container.state == "running":
+            engine.freeze(container.name)
+    elif fault.kind == "unplug":
+        rig.pull(phone)
+    elif fault.kind == "reboot":
+        if container.state == "paused":
+            engine.thaw(container.name)
+            present.pop("hang", None)
+        engine.restart(container.name)
+        _settle_started(rig, phone, present)
+        return
+    present[fault.kind] = fault.speed
+    if fault.kind == "slow":
+        _limit(rig, phone, present)
+
+
+def _settle_started(rig: Rig, phone: str, present: Faults) -> None:
+    """A container that has just started has no cable, and the processor limit of its creation."""
+    _limit(rig, phone, present)
+    rig.plug(engine.container(rig.container_name(phone)), "unplug" in present)
+
+
+def _limit(rig: Rig, phone: str, present: Faults) -> None:
+    if limit := rig.cpu(phone, present.get("slow")):
+        engine.limit_cpu(rig.container_name(phone), limit)
+
+
+def _on_each(
+    rig: Rig, phones: Iterable[str], work: Callable[[str, Faults], None]
+) -> dict[str, str]:
+    """`work` on each phone with its recorded faults, side by side; what it leaves is recorded."""
+    with exclusive(rig.rack.name):
+        recorded = read_faults(rig.folders.faults)
+
+        def attempt(phone: str) -> tuple[str, str]:
+            try:
+                work(phone, recorded.setdefault(phone, {}))
+            except StandinError as problem:
+                return phone, str(problem)
+            return phone, ""
+
+        try:
+            with ThreadPoolExecutor(max_workers=8) as pool:
+                outcomes = list(pool.map(attempt, phones))
+        finally:
+            write_faults(rig.folders.faults, recorded)
+    return {phone: problem for phone, problem in outcomes if problem}
