@@ -1,0 +1,229 @@
+"""The rack's ssh certificate authority: its key, the operator's, and everybody's certificates.
+
+`python -m fleetctl.provision.keys SSH_FOLDER [--check]` reads a JSON request on stdin and makes
+what is missing or no longer fits; it prints `{"changed": [file, …], "unknown": [phone, …]}`. Role
+`controller` runs it, and role `ssh` for the keys that phones use among themselves.
+
+Certificates have no expiry: a phone whose clock was reset must not lock itself out. The private
+key of the authority stays in this folder. Host certificates are made for the host keys that
+enrolment recorded in known_hosts, never for one that a phone merely claims.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    SSHCertificate,
+    SSHCertificateBuilder,
+    SSHCertificateType,
+)
+
+FOREVER = 2**64 - 1
+OPERATOR_RIGHTS = (b"permit-port-forwarding", b"permit-pty")
+KEY_TYPE = "ssh-ed25519"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a certificate says: who, under which principals, with which rights."""
+
+    kind: SSHCertificateType
+    identity: str
+    principals: tuple[str, ...]
+    rights: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Phones with their addresses, and the public keys that they use to reach each other."""
+
+    rack: str
+    phones: Mapping[str, str]
+    ranks: Mapping[str, str] = field(default_factory=dict)
+
+
+def public_line(key: Ed25519PublicKey) -> str:
+    """`ssh-ed25519 AAAA…`, without a comment."""
+    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+
+
+def read_public(text: str) -> Ed25519PublicKey:
+    """The key of a public line, whatever its comment. Raises ValueError for another type."""
+    key = serialization.load_ssh_public_key(" ".join(text.split()[:2]).encode())
+    if not isinstance(key, Ed25519PublicKey):
+        raise ValueError(f"not an {KEY_TYPE} key: {text[:40]}…")
+    return key
+
+
+def sign(authority: Ed25519PrivateKey, key: Ed25519PublicKey, grant: Grant) -> str:
+    """A certificate line for `key`."""
+    builder = (
+        SSHCertificateBuilder()
+        .public_key(key)
+        .type(grant.kind)
+        .key_id(grant.identity.encode())
+        .valid_principals([principal.encode() for principal in grant.principals])
+        .valid_after(0)
+        .valid_before(FOREVER)
+    )
+    for right in grant.rights:
+        builder = builder.add_extension(right, b"")
+    line = builder.sign(authority).public_bytes().decode().strip()
+    return f"{line} {grant.identity}\n"
+
+
+def fits(line: str, authority: Ed25519PublicKey, key: Ed25519PublicKey, grant: Grant) -> bool:
+    """Whether a certificate line is this authority's, for this key, and says what it shall."""
+    try:
+        certificate = serialization.load_ssh_public_identity(line.encode())
+        if not isinstance(certificate, SSHCertificate):
+            return False
+        certificate.verify_cert_signature()
+    except (ValueError, InvalidSignature):
+        return False
+    signer, holder = certificate.signature_key(), certificate.public_key()
+    return (
+        isinstance(signer, Ed25519PublicKey)
+        and isinstance(holder, Ed25519PublicKey)
+        and public_line(signer) == public_line(authority)
+        and public_line(holder) == public_line(key)
+        and certificate.type == grant.kind
+        and certificate.key_id == grant.identity.encode()
+        and set(certificate.valid_principals) == {p.encode() for p in grant.principals}
+        and set(certificate.extensions) == set(grant.rights)
+        and certificate.valid_before == FOREVER
+    )
+
+
+def trust_authority(known_hosts: str, names: list[str], authority: str) -> str:
+    """known_hosts with one line that trusts the authority for exactly these names."""
+    kept = [line for line in known_hosts.splitlines() if not line.startswith("@cert-authority ")]
+    return "\n".join([*kept, f"@cert-authority {','.join(names)} {authority}", ""])
+
+
+def host_keys(known_hosts: str) -> dict[str, str]:
+    """Public lines by name, from known_hosts."""
+    keys: dict[str, str] = {}
+    for line in known_hosts.splitlines():
+        names, _, key = line.partition(" ")
+        if key.startswith(f"{KEY_TYPE} "):
+            keys |= dict.fromkeys(names.split(","), key)
+    return keys
+
+
+class Authority:
+    """One rack's ssh folder. With `check` nothing is written, only said."""
+
+    def __init__(self, folder: Path, rack: str, check: bool = False) -> None:
+        self.folder = folder
+        self.rack = rack
+        self.check = check
+        self.changed: list[str] = []
+        self.key = self._key_pair("ca", f"{rack} certificate authority")
+        self.public = self.key.public_key()
+
+    def _key_pair(self, name: str, comment: str) -> Ed25519PrivateKey:
+        """The private key of this name, made when it is missing, with its public half beside it."""
+        path = self.folder / name
+        if path.exists():
+            key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+            if not isinstance(key, Ed25519PrivateKey):
+                raise ValueError(f"{path} is not an {KEY_TYPE} key")
+        else:
+            key = Ed25519PrivateKey.generate()
+            secret = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
+            self._write(name, secret.decode())
+        line = public_line(key.public_key())
+        present = self._read(f"{name}.pub")
+        if present is None or present.split()[:2] != line.split():
+            self._write(f"{name}.pub", f"{line} {comment}\n")
+        return key
+
+    def _read(self, name: str) -> str | None:
+        path = self.folder / name
+        return path.read_text() if path.exists() else None
+
+    def _write(self, name: str, text: str) -> None:
+        self.changed.append(name)
+        if self.check:
+            return
+        path = self.folder / name
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp gives mode 0600, which suits private and public files alike here.
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+
+    def certify(self, name: str, key: Ed25519PublicKey, grant: Grant) -> None:
+        """Have a certificate in file `name` that says `grant`; one that fits is left alone."""
+        present = self._read(name)
+        if present is None or not fits(present, self.public, key, grant):
+            self._write(name, sign(self.key, key, grant))
+
+    def certify_operator(self) -> None:
+        identity = f"operator@{self.rack}"
+        key = self._key_pair("operator", identity)
+        grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
+        self.certify("operator-cert.pub", key.public_key(), grant)
+
+    def certify_hosts(self, phones: Mapping[str, str]) -> list[str]:
+        """Certificates for the enrolled phones, trusted by known_hosts; returns the others."""
+        known_hosts = self._read("known_hosts") or ""
+        enrolled = host_keys(known_hosts)
+        for name in phones.keys() & enrolled.keys():
+            grant = Grant(SSHCertificateType.HOST, name, (name, phones[name]))
+            self.certify(f"hosts/{name}-cert.pub", read_public(enrolled[name]), grant)
+        trusting = trust_authority(known_hosts, list(phones), public_line(self.public))
+        if trusting != known_hosts:
+            self._write("known_hosts", trusting)
+        return sorted(phones.keys() - enrolled.keys())
+
+    def certify_ranks(self, ranks: Mapping[str, str]) -> None:
+        """Certificates for what phones use among themselves: commands, nothing else."""
+        for name, line in ranks.items():
+            grant = Grant(SSHCertificateType.USER, f"{name}@{self.rack}", ("rank",))
+            self.certify(f"ranks/{name}-cert.pub", read_public(line), grant)
+
+
+def fulfil(folder: Path, request: Request, check: bool = False) -> dict[str, list[str]]:
+    """Make what the request needs; the files that changed and the phones that nobody enrolled."""
+    authority = Authority(folder, request.rack, check)
+    authority.certify_operator()
+    unknown = authority.certify_hosts(request.phones)
+    authority.certify_ranks(request.ranks)
+    return {"changed": sorted(authority.changed), "unknown": unknown}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m fleetctl.provision.keys")
+    parser.add_argument("folder", type=Path, help="the rack's ssh folder")
+    parser.add_argument("--check", action="store_true", help="only say what would change")
+    options = parser.parse_args(arguments)
+    request = Request(**json.load(sys.stdin))
+    try:
+        result = fulfil(options.folder, request, options.check)
+    except ValueError as problem:
+        sys.exit(f"{options.folder}: {problem}")
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
