@@ -87,23 +87,16 @@ class Document:
 
 
 def _known_keys(schema: type[BaseModel], location: Location) -> list[str]:
-    """Keys that the schema allows at `location`; indices and free keys are stepped over."""
-    from pydantic import BaseModel
-
-    current: Any = schema
-    for step in location:
-        if isinstance(current, type) and issubclass(current, BaseModel) and isinstance(step, str):
-            field = current.model_fields.get(step)
-            current = _inner_model(field.annotation) if field else None
-    return list(current.model_fields) if current else []
-
-
-def _inner_model(annotation: Any) -> Any:
+    """Keys that the schema allows at `location`, which leads through models, dicts and lists."""
     from typing import get_args
 
-    if hasattr(annotation, "model_fields"):
-        return annotation
-    return next((found for item in get_args(annotation) if (found := _inner_model(item))), None)
+    inside: Any = schema
+    for step in location:
+        if hasattr(inside, "model_fields"):
+            inside = inside.model_fields[step].annotation
+        else:
+            inside = get_args(inside)[-1]  # the values of dict[K, V], the items of list[V]
+    return list(getattr(inside, "model_fields", ()))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
