@@ -142,8 +142,8 @@ class Plan(Document):
             (self.evaluate_every_epochs >= 1, "evaluate_every_epochs must be at least 1"),
             (0 <= self.seed < 2**63, "seed must be between 0 and 2^63 - 1"),
             (
-                exchange.segment_bytes > 0 and exchange.segment_bytes % 4 == 0,
-                "exchange.segment_bytes must be a positive multiple of 4 (float32)",
+                exchange.segment_bytes > 0 and exchange.segment_bytes % 8 == 0,
+                "exchange.segment_bytes must be a positive multiple of 8 (whole numbers)",
             ),
             (not isinstance(bucket, int) or bucket > 0, "exchange.bucket_bytes must be positive"),
             (checkpoint.every_iterations >= 0, "checkpoint.every_iterations is negative"),

@@ -4,6 +4,7 @@ import dataclasses
 import json
 
 import pytest
+
 from trainer.files import write_atomic
 from trainer.formats import (
     MODELS,
@@ -88,7 +89,7 @@ def test_a_wrong_document_is_refused_by_the_key(text: str, complaint: str) -> No
         ({"data": DataSpec("x", "/x")}, "inside"),
         ({"run": "a/b"}, "run must be"),
         ({"epochs": 0}, "epochs"),
-        ({"exchange": Exchange(segment_bytes=6)}, "multiple of 4"),
+        ({"exchange": Exchange(segment_bytes=12)}, "multiple of 8"),
         ({"exchange": Exchange(bucket_bytes=0)}, "bucket_bytes"),
         ({"exchange": Exchange(enabled=False), "resume": "checkpoints"}, "resume and exchange"),
         (

