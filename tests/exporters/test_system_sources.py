@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from exporters.metrics import Sample
-from exporters.sources import Layout, Unavailable, system
+from exporters.metrics import CATALOGUE, Sample
+from exporters.sampler import Sampler
+from exporters.sources import Layout, Unavailable, all_sources, system
 from exporters.sources.software import packages, release
+from trainer.formats import Progress, progress_name
 
 
 @pytest.fixture
@@ -189,3 +191,63 @@ def test_dpkg_without_those_packages_is_unavailable(layout: Layout) -> None:
     put(layout.prefix / "var/lib/dpkg", {"status": ""})
     with pytest.raises(Unavailable):
         list(packages(layout))
+
+
+def test_every_metric_is_given_by_a_phone_that_tells_everything(layout: Layout) -> None:
+    put(
+        layout.sys,
+        {
+            "class/thermal/thermal_zone0/type": "BIG",
+            "class/thermal/thermal_zone0/temp": "41500",
+            "devices/system/cpu/possible": "0-7",
+            "devices/system/cpu/cpufreq/policy0/scaling_cur_freq": "1950000",
+            "devices/system/cpu/cpufreq/policy0/scaling_max_freq": "1950000",
+            "devices/system/cpu/cpufreq/policy0/cpuinfo_max_freq": "1950000",
+        },
+    )
+    put(
+        layout.proc,
+        {
+            "self/status": "Cpus_allowed_list:\t0-3\n",
+            "self/statm": "100 10 5",
+            "meminfo": "MemTotal: 9 kB\nMemAvailable: 6 kB\nSwapTotal: 5 kB\nSwapFree: 4 kB\n",
+            "11/comm": "python",
+            "11/statm": "100 10 5",
+        },
+    )
+    put(
+        layout.prefix,
+        {
+            "var/lib/dpkg/status": "Package: python\nStatus: install ok installed\nVersion: 3\n",
+            "bin/termux-battery-status": "#!/bin/sh\necho '{"
+            '"health": "GOOD", "plugged": "PLUGGED_USB", "status": "CHARGING", "temperature": 31.4,'
+            '"voltage": 4000, "current": 500000, "percentage": 85}\'\n',
+        },
+    )
+    (layout.prefix / "bin/termux-battery-status").chmod(0o755)
+    progress = Progress(
+        run="night",
+        rank=0,
+        phone="phone001",
+        time=1.0,
+        iteration=1,
+        iterations=2,
+        epoch=1,
+        loss=0.5,
+        accuracy=0.9,
+        compute_seconds=0.1,
+        exchange_seconds=0.1,
+        wait_seconds=0.1,
+        images=1,
+    )
+    put(
+        layout.folder,
+        {
+            "current/manifest.json": '{"version": "1", "target": "t"}',
+            f"runs/night/{progress_name(0)}": progress.to_json(),
+        },
+    )
+    sampler = Sampler(all_sources(layout))
+    sampler.tick()
+    assert sampler.snapshot.document()["errors"] == {}
+    assert set(sampler.snapshot.document()["metrics"]) == {metric.name for metric in CATALOGUE}
