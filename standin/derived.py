@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import IPv4Address
+from itertools import groupby
 
 from fleetctl.rack import Rack, RackError
 
@@ -66,13 +67,21 @@ def _addresses(rack: Rack, phones: int) -> list[IPv4Address]:
     return free[:phones]
 
 
+def _runs(addresses: list[IPv4Address]) -> Iterator[str]:
+    """Consecutive addresses as `10.138.0.11-10.138.0.56`."""
+    places = enumerate(addresses)
+    for _, run in groupby(places, key=lambda item: int(item[1]) - item[0]):
+        members = [address for _, address in run]
+        yield f"{members[0]}-{members[-1]}" if len(members) > 1 else str(members[0])
+
+
 def _phones(addresses: list[IPv4Address], switches: int, target: str) -> Iterator[str]:
     parts = max(switches, 1)
     for part in range(parts):
         low, high = (len(addresses) * edge // parts for edge in (part, part + 1))
         mine = addresses[low:high]
         yield f"  - target: {target}"
-        yield f"    addresses: [{', '.join(map(str, mine))}]"
+        yield f"    addresses: [{', '.join(_runs(mine))}]"
         if switches:
             yield f"    switch: sw{part + 1}"
             yield f"    ports: 1-{len(mine)}"

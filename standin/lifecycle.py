@@ -28,7 +28,7 @@ from standin.record import (
     refuse_real_phones,
     write_record,
 )
-from standin.rig import Rig, exclusive, host_link_name
+from standin.rig import Rig, exclusive, host_link_name, refuse_overlap
 
 SERVICES_WAIT_SECONDS = 30
 _WORKERS = 8
@@ -57,6 +57,7 @@ def up(rack: Rack, rack_file: Path, rate: str | None, say: Say) -> Up:
         was_up = is_up(rack.name)
         rig = Rig(rack, paths, plan_fabric(rack, agreed_rate(rack, paths, rate)))
         refuse_foreign(rig)
+        refuse_overlap(rig.plan)
         try:
             return _raise(rig, rack_file, was_up, say)
         except BaseException:

@@ -35,14 +35,15 @@ from standin.share import cpu_limit
 FIRST_APP_UID = 10_001
 LOCK_WAIT_SECONDS = 60
 
-# The Android side's DHCP client needs these capabilities; the app user never has them. An 8 GB
-# phone leaves about half of its memory to an app.
+# What DHCP needs on either side. On a phone only Android has it, never the app user.
+_DHCP_OPTIONS = ("--cap-add=NET_ADMIN", "--cap-add=NET_RAW")
+
+# An 8 GB phone leaves about half of its memory to an app.
 _PHONE_OPTIONS = (
+    *_DHCP_OPTIONS,
     "--init",
     "--network=none",
     "--ipc=none",
-    "--cap-add=NET_ADMIN",
-    "--cap-add=NET_RAW",
     "--memory=4g",
     "--pids-limit=1024",
 )
@@ -111,15 +112,13 @@ class Rig:
             host=SERVICES,
             folder=str(self.paths.dir),
             hostname=SERVICES,
-            options=("--network=podman",),
+            options=(*_DHCP_OPTIONS, "--network=podman"),
             mounts={"/standin/enrol": str(self.folders.enrol(SERVICES))},
         )
 
     def wire(self, unplugged: Collection[str] = ()) -> None:
         """Make what is missing of the fabric without the containers' ports; harms nothing there."""
         found = find_fabric(self.plan.namespace, self.plan.host_link)
-        if not found.has_host_link:
-            refuse_overlap(self.plan.cidr, self.plan.host_link)
         for command in build_commands(self.plan, found, unplugged):
             run(command)
         keep_from_forwarding(self.plan.host_link)
@@ -166,14 +165,14 @@ def find_fabric(namespace: str, host_link: str) -> Found:
     return Found(links, (Path("/sys/class/net") / host_link).exists())
 
 
-def refuse_overlap(cidr: IPv4Network, host_link: str) -> None:
-    """Raises RackError when this machine reaches part of `cidr` by another interface already."""
+def refuse_overlap(plan: FabricPlan) -> None:
+    """Raises RackError when this machine reaches part of the network by another interface."""
     for route in json.loads(run(("ip", "-json", "-4", "route", "show"))):
-        if route["dst"] == "default" or route.get("dev") == host_link:
+        if route["dst"] == "default" or route.get("dev") == plan.host_link:
             continue
-        if IPv4Network(route["dst"]).overlaps(cidr):
+        if IPv4Network(route["dst"]).overlaps(plan.cidr):
             raise RackError(
-                f"the rack's network {cidr} overlaps {route['dst']} on {route['dev']} of this "
+                f"the rack's network {plan.cidr} overlaps {route['dst']} on {route['dev']} of this "
                 "machine: give the rack file another `cidr`, or take that rack down"
             )
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fleetctl.rack import Rack
 
 
+# Of phones that no fault took down.
+_CURES = {"dead": "died by itself: heal it", "missing": "`fleetctl standin up` makes it anew"}
+
+
 @click.group()
 def command() -> None:
     """Run stand-in phones on this machine: containers that behave like phones."""
@@ -96,6 +100,8 @@ def down(app: App, every: bool, images: bool, output: str) -> None:
         return
     for name, hosts in gone.items():
         progress().print(f"rack {name} is down, {len(hosts)} containers removed")
+    if not every and not app.rack_file.exists():
+        progress().print("its rack file went with it: unset PHONERACK_RACK")
     if images:
         progress().print(f"{removed} images removed")
 
@@ -154,7 +160,7 @@ def list_(app: App, output: str) -> None:
     print_table(
         ["PHONE", "STATE", "FAULTS"],
         (
-            (phone, state, "down by itself: heal it" if faults is None else " ".join(faults))
+            (phone, state, _CURES[state] if faults is None else " ".join(faults))
             for phone, state, faults in rows
         ),
     )
