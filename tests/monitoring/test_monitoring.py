@@ -1,0 +1,167 @@
+"""Prometheus on the services host of a stand-in rack: targets, pages, and every panel's query."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import RackUnderTest
+
+pytestmark = pytest.mark.standin
+
+PROJECT = Path(__file__).resolve().parents[2]
+SERVICES = "10.139.0.2"
+DASHBOARD = json.loads((PROJECT / "exporters/dashboards/rack.json").read_text(encoding="utf-8"))
+VARIABLES = {"$__rate_interval": "20s", "$rack": "rack-under-test", "$phone": ".+"}
+SOURCES = {"phonerack_thermal_": "thermal", "phonerack_cpu_frequency_": "frequency"}
+"""Sources that a vendor may deny, and so a stand-in, by what their metrics begin with."""
+
+
+def get(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310
+        text: str = answer.read().decode()
+        return text
+
+
+def query(expression: str) -> list[tuple[dict[str, str], float]]:
+    """What Prometheus answers now: labels and value of each series."""
+    parameters = urllib.parse.urlencode({"query": expression})
+    answer = json.loads(get(f"http://{SERVICES}:9090/api/v1/query?{parameters}"))
+    return [(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
+
+
+def eventually(look: Callable[[], bool], what: str) -> None:
+    for _ in range(240):
+        if look():
+            return
+        time.sleep(0.5)
+    pytest.fail(f"never: {what}")
+
+
+def up() -> dict[str, float]:
+    return {labels["phone"]: value for labels, value in query('up{job="phone"}')}
+
+
+def test_every_phone_of_the_rack_file_is_scraped(provisioned_rack: RackUnderTest) -> None:
+    phones = [f"phone{n:03}" for n in range(1, 7)]
+    eventually(lambda: up() == dict.fromkeys(phones, 1.0), "all phones are up")
+
+
+def test_a_target_says_where_the_phone_stands(provisioned_rack: RackUnderTest) -> None:
+    labels = next(labels for labels, _ in query('up{phone="phone005"}'))
+    assert (labels["rack"], labels["switch"], labels["port"]) == (
+        provisioned_rack.folder.name,
+        "sw2",
+        "2",
+    )
+
+
+def in_services(rack: RackUnderTest, *command: str, text: str = "") -> tuple[int, str]:
+    """Exit code and output of a command on the services host that is given `text`."""
+    done = subprocess.run(
+        ["podman", "exec", "-i", f"pr-{rack.folder.name}-services", *command],
+        input=text,
+        text=True,
+        capture_output=True,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_prometheus_listens_on_the_rack_only(provisioned_rack: RackUnderTest) -> None:
+    connect = "import socket, sys; sys.exit(socket.socket().connect_ex((sys.argv[1], 9090)))"
+    assert in_services(provisioned_rack, "python3", "-c", connect, SERVICES)[0] == 0
+    assert in_services(provisioned_rack, "python3", "-c", connect, "127.0.0.1")[0] != 0
+
+
+def test_promtool_finds_nothing_to_say_about_a_phones_page(
+    provisioned_rack: RackUnderTest,
+) -> None:
+    page = get("http://10.139.0.11:9865/metrics")
+    assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
+
+
+def test_a_phones_page_is_small(provisioned_rack: RackUnderTest) -> None:
+    lines = get("http://10.139.0.11:9865/metrics").splitlines()
+    assert 50 < len([line for line in lines if not line.startswith("#")]) < 150
+
+
+def test_what_a_phone_cannot_tell_is_absent_and_named(provisioned_rack: RackUnderTest) -> None:
+    failing = {labels["source"] for labels, _ in query("phonerack_collector_success == 0")}
+    shown = {labels["__name__"] for labels, _ in query('{job="phone"}')}
+    for stem, source in SOURCES.items():
+        assert (source in failing) != any(name.startswith(stem) for name in shown)
+
+
+def test_a_phone_that_dies_is_down_alone_and_comes_back(provisioned_rack: RackUnderTest) -> None:
+    provisioned_rack.fleetctl("standin", "fault", "phone006", "kill")
+    try:
+        eventually(lambda: up()["phone006"] == 0, "the dead phone is down")
+        assert [phone for phone, value in up().items() if value == 0] == ["phone006"]
+    finally:
+        provisioned_rack.fleetctl("standin", "heal", "phone006")
+    eventually(lambda: up()["phone006"] == 1, "the phone is back, its service with it")
+
+
+@pytest.fixture
+def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[None]:
+    """A run under way on all phones."""
+    provisioned_rack.fleetctl("data", "add", "digits")
+    with (tmp_path / "launch.log").open("w") as log:
+        launch = subprocess.Popen(
+            ["fleetctl", "launch", "examples/jobs/digits.yml"],
+            cwd=PROJECT,
+            env=provisioned_rack.env,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield
+        launch.wait(300)
+    finally:
+        launch.terminate()
+        launch.wait(60)
+
+
+def test_every_panel_shows_something_in_its_range_while_phones_train(training: None) -> None:
+    missing = {
+        (panel["title"], target["expr"]): panel["fieldConfig"]["defaults"]
+        for panel in DASHBOARD["panels"]
+        for target in panel.get("targets", ())
+    }
+
+    def look() -> bool:
+        for key, limits in list(missing.items()):
+            values = [value for _, value in query(_filled(key[1]))]
+            assert all(_in_range(value, limits) for value in values), key
+            if values:
+                del missing[key]
+        return all(_denied(expression) for _, expression in missing)
+
+    eventually(look, f"values for {sorted(missing)}")
+
+
+def _filled(expression: str) -> str:
+    for variable, value in VARIABLES.items():
+        expression = expression.replace(variable, value)
+    return expression
+
+
+def _in_range(value: float, limits: dict[str, Any]) -> bool:
+    return limits.get("min", -math.inf) <= value <= limits.get("max", math.inf)
+
+
+def _denied(expression: str) -> bool:
+    """Whether every phone says that it cannot read what the query asks for."""
+    sources = {source for stem, source in SOURCES.items() if stem in expression}
+    working = {labels["source"] for labels, _ in query("phonerack_collector_success == 1")}
+    return bool(sources) and not sources & working
