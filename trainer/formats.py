@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from trainer.strictjson import Document, FormatError, decode, dumps
 
-MODELS = ("digits-cnn", "small-cnn", "script")
+MODELS = ("digits-cnn", "script")
 """Models by name. `script` means: the job's own program passes its model to trainer.fit."""
 
 OPTIMIZERS = ("sgd",)

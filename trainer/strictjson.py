@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self, Union, get_args, get_origin
 
+from trainer.errors import TrainerError
 from trainer.files import write_atomic
 
 
-class FormatError(ValueError):
+class FormatError(TrainerError):
     """A document does not have its format; the message names the key and what would be right."""
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from trainer.errors import TrainerError
 from trainer.exchange.reduce import Ring
 from trainer.exchange.transport import Transport
 from trainer.formats import Exchange
@@ -19,7 +20,7 @@ _CALLS_PER_DOUBLING = 4
 _MOST_DOUBLINGS = 4
 
 
-class EngineError(RuntimeError):
+class EngineError(TrainerError):
     """The exchange failed or was given up; the cause is in the message."""
 
 

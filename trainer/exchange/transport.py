@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from trainer.errors import TrainerError
+
 # bionic's libtool builds libraries without a version in their name.
 _LIBRARIES = ("libmpi.so.40", "libmpi.so")
 _THREAD_FUNNELED = 1
@@ -21,7 +23,7 @@ _TAG = 0
 """One tag is enough: MPI keeps the order of messages between two ranks."""
 
 
-class TransportError(RuntimeError):
+class TransportError(TrainerError):
     """A message could not be sent or received; names the call and the peer."""
 
 

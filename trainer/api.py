@@ -1,0 +1,78 @@
+"""The way in: `fit` for programs, `run` for `python -m trainer`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from trainer import models
+from trainer.data import Data, load
+from trainer.exchange.engine import Engine
+from trainer.exchange.transport import MpiTransport
+from trainer.formats import Plan, PlanError
+from trainer.loop import Training, TrainingError
+from trainer.report import Reporter, explain, reporting
+from trainer.step import Loss
+
+PLAN = "plan.json"
+
+
+def fit(
+    model: torch.nn.Module | None = None,
+    data: Data | None = None,
+    loss: Loss = torch.nn.functional.cross_entropy,
+    *,
+    plan: Plan | str | os.PathLike[str] = PLAN,
+) -> float:
+    """Train `model` on all phones of the run; returns the test accuracy.
+
+    Called by every rank of a program that `fleetctl launch` started in the run folder, where
+    plan.json says how. Model and data default to those that the plan names. Rank 0's parameters
+    are the first ones of all ranks. Failures are raised after the rank has recorded them.
+    """
+    chosen = plan if isinstance(plan, Plan) else Plan.read(plan)
+    chosen.check()
+    with reporting(Path.cwd(), chosen) as reporter:
+        return run(chosen, Path.cwd(), reporter, model, data, loss)
+
+
+def load_data(name: str) -> Data:
+    """The data set of this name that `fleetctl launch` has put on the phone."""
+    return load(Path.home() / "phonerack" / "data" / name)
+
+
+def run(
+    plan: Plan,
+    run_dir: Path,
+    reporter: Reporter,
+    model: torch.nn.Module | None = None,
+    data: Data | None = None,
+    loss: Loss = torch.nn.functional.cross_entropy,
+) -> float:
+    """Train as `plan` says; `run_dir` receives progress, checkpoints and the last word."""
+    torch.set_num_threads(plan.threads)
+    torch.manual_seed(plan.seed)
+    model = models.build(plan.model) if model is None else model
+    data = load_data(plan.data.path) if data is None else data
+    engine = Engine(lambda: MpiTransport(plan.phones), plan.exchange)
+    try:
+        if engine.size != len(plan.phones):
+            raise PlanError(
+                f"phones ({len(plan.phones)} names) and the MPI world ({engine.size} ranks) "
+                "must be equally large: start one rank a phone"
+            )
+        group = engine if plan.exchange.enabled else None
+        training = Training(plan, run_dir, reporter, group, model, data, loss)
+        reporter.done(training.run())
+    except BaseException as error:
+        reporter.failed(explain(error))
+        if isinstance(error, TrainingError):
+            engine.close()  # all ranks are here: each gets to say why
+        else:
+            engine.abandon()
+        raise
+    engine.close()
+    assert reporter.test_accuracy is not None  # noqa: S101
+    return reporter.test_accuracy

@@ -1,0 +1,247 @@
+"""The training loop of one rank: steps, evaluation, checkpoints, resumption."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from trainer import checkpoint
+from trainer.checkpoint import Checkpoint
+from trainer.data import Data, epoch_order, epoch_shifts, shifted
+from trainer.errors import TrainerError
+from trainer.exchange.engine import Engine
+from trainer.formats import (
+    CheckpointEvent,
+    EvaluationEvent,
+    IterationEvent,
+    Plan,
+    Progress,
+    StartEvent,
+)
+from trainer.report import Reporter
+from trainer.schedule import Schedule
+from trainer.shares import equal_shares, largest_remainder, part_of
+from trainer.step import DataParallel, Loss, StepResult
+
+CHECKPOINTS = "checkpoints"
+_EVALUATION_BATCH = 256
+
+
+class TrainingError(TrainerError):
+    """The training itself went wrong, on all ranks at the same iteration."""
+
+
+class Training:
+    """A run on one rank. `group` is the engine, or None where each phone trains alone."""
+
+    def __init__(
+        self, plan: Plan, run_dir: Path, reporter: Reporter, group: Engine | None,
+        model: torch.nn.Module, data: Data, loss: Loss,
+    ) -> None:  # fmt: skip
+        self._plan, self._run_dir, self._reporter, self._group = plan, run_dir, reporter, group
+        self._model, self._data, self._loss = model, data, loss
+        self._layout = checkpoint.layout_sha256(model)
+        self._schedule = Schedule.of(plan, len(data.train))
+        self._optimizer = _optimizer(plan, model)
+        self._executor = DataParallel(
+            model, loss, self._optimizer, group, plan.exchange.bucket_bytes
+        )
+        self._last_checkpoint: Path | None = None
+        self._images = 0
+        self._order = self._shifts = np.empty(0, np.int64)
+        self._order_epoch = -1
+
+    def run(self) -> str:
+        """Train to the end; returns the checksum of the parameters."""
+        reporter, schedule = self._reporter, self._schedule
+        notes = self._begin()
+        note = "; ".join(notes) or None
+        reporter.event(StartEvent(time.time(), reporter.iteration, schedule.iterations, note))
+        while reporter.iteration < schedule.iterations:
+            epoch, batch = divmod(reporter.iteration, schedule.per_epoch)
+            self._train(epoch, batch)
+            last = reporter.iteration == schedule.iterations
+            ends_epoch = batch == schedule.per_epoch - 1
+            if last or (ends_epoch and (epoch + 1) % self._plan.evaluate_every_epochs == 0):
+                self._evaluate(epoch)
+            every = self._plan.checkpoint.every_iterations
+            if last or (every and reporter.iteration % every == 0):
+                self._save(epoch)
+        if reporter.test_accuracy is None:  # resumed at the very end
+            self._evaluate(self._plan.epochs - 1)
+        return checkpoint.parameters_sha256(self._model)
+
+    # --- start ---
+
+    def _begin(self) -> list[str]:
+        """One state on all ranks: that of the newest checkpoint, else rank 0's first
+        parameters. Returns what a person should know."""
+        if self._plan.resume is not None:
+            return self._resume(self._run_dir / self._plan.resume)
+        if self._group is not None:
+            payload = checkpoint.pack(self._model, self._optimizer)
+            self._share_state(self._group, payload, root=0)
+        return []
+
+    def _resume(self, place: Path) -> list[str]:
+        """Not every phone holds checkpoints: whoever has the newest shares it."""
+        mine, skipped = checkpoint.newest_valid(place, self._plan.model, self._layout)
+        group = self._group
+        if group is None:
+            raise TrainingError("resume without exchange: no common state to go on from")
+        offers = np.zeros(group.size)
+        offers[group.rank] = mine.header.iteration + 1 if mine else 0
+        group.all_reduce(offers)
+        if not offers.any():
+            here = "; ".join(skipped) or "none on this phone"
+            raise TrainingError(f"no valid checkpoint at {place} on any phone: {here}")
+        source = int(offers.argmax())
+        self._share_state(group, mine.payload if mine and source == group.rank else b"", source)
+        self._reporter.iteration = int(offers.max()) - 1
+        notes = [f"skipped {reason}" for reason in skipped]
+        return [*notes, f"resumed from iteration {self._reporter.iteration}{_source(mine)}"]
+
+    def _share_state(self, group: Engine, payload: bytes, root: int) -> None:
+        """Take over the state that `root` has packed; equal on all ranks afterwards."""
+        length = np.array([len(payload)], np.int64)
+        group.broadcast(length, root)
+        content = np.zeros(int(length[0]), np.uint8)
+        if group.rank == root:
+            content[:] = np.frombuffer(payload, np.uint8)
+        group.broadcast(content, root)
+        checkpoint.unpack(content.tobytes(), self._model, self._optimizer)
+
+    # --- one iteration ---
+
+    def _train(self, epoch: int, batch: int) -> None:
+        plan, reporter = self._plan, self._reporter
+        began = time.perf_counter()
+        for group in self._optimizer.param_groups:
+            factor = self._schedule.rate_factor(plan, reporter.iteration)
+            group["lr"] = plan.optimizer.args["lr"] * factor
+        # So that dropout does not depend on what was drawn before a resumption.
+        torch.manual_seed(hash((plan.seed, reporter.iteration, reporter.rank)))
+        images, labels, batch_size = self._batch(epoch, batch)
+        prepared = time.perf_counter() - began
+        step = self._executor.step(images, labels, batch_size)
+        if step.bad_ranks:
+            raise self._not_finite(step)
+        reporter.iteration += 1
+        self._images += len(labels)
+        self._report(step, prepared, epoch, batch_size)
+
+    def _batch(self, epoch: int, batch: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+        """This rank's images and labels of a global batch, and the size of that."""
+        plan, train = self._plan, self._data.train
+        if epoch != self._order_epoch:
+            self._order_epoch = epoch
+            self._order = epoch_order(len(train), plan.seed, epoch)
+            self._shifts = epoch_shifts(len(train), plan.seed, epoch, plan.data.shift_pixels)
+        samples = self._order[batch * plan.global_batch :][: plan.global_batch]
+        shares = largest_remainder(len(samples), plan.samples_per_rank)
+        own = samples[part_of(shares, self._reporter.rank)]
+        images = shifted(train.images[own], self._shifts[own])
+        # Alone, a phone's batch is its own share.
+        whole = len(samples) if self._group is not None else len(own)
+        return torch.from_numpy(images), torch.from_numpy(train.labels[own]), whole
+
+    def _report(self, step: StepResult, prepared: float, epoch: int, batch_size: int) -> None:
+        reporter, now = self._reporter, time.time()
+        compute_seconds = prepared + step.compute_seconds
+        reporter.event(
+            IterationEvent(
+                time=now,
+                iteration=reporter.iteration,
+                epoch=epoch,
+                loss=step.loss,
+                images=batch_size,
+                images_per_second=batch_size / (compute_seconds + step.wait_seconds),
+                compute_seconds=compute_seconds,
+                exchange_seconds=step.exchange_seconds,
+                wait_seconds=step.wait_seconds,
+            )
+        )
+        reporter.progress(
+            Progress(
+                run=self._plan.run,
+                rank=reporter.rank,
+                phone=reporter.phone,
+                time=now,
+                iteration=reporter.iteration,
+                iterations=self._schedule.iterations,
+                epoch=epoch,
+                loss=step.own_loss,
+                accuracy=reporter.test_accuracy,
+                compute_seconds=compute_seconds,
+                exchange_seconds=step.exchange_seconds,
+                wait_seconds=step.wait_seconds,
+                images=self._images,
+            )
+        )
+
+    def _not_finite(self, step: StepResult) -> TrainingError:
+        ranks = step.bad_ranks if self._group is not None else (self._reporter.rank,)
+        phones = ", ".join(f"rank {rank} ({self._plan.phones[rank]})" for rank in ranks)
+        kept = self._last_checkpoint or "none"
+        return TrainingError(
+            f"loss of {phones} is not finite in iteration {self._reporter.iteration + 1}; "
+            f"last good checkpoint: {kept}. Lower the learning rate or lengthen the warm-up"
+        )
+
+    # --- evaluation and checkpoints ---
+
+    @torch.no_grad()
+    def _evaluate(self, epoch: int) -> None:
+        """Accuracy over the whole test set, of which each rank takes a part."""
+        test, group = self._data.test, self._group
+        part = part_of(equal_shares(len(test), group.size), group.rank) if group else slice(None)
+        images, labels = test.images[part], test.labels[part]
+        sums = np.zeros(3)  # correct, loss, samples
+        self._model.eval()
+        for start in range(0, len(labels), _EVALUATION_BATCH):
+            answer = torch.from_numpy(labels[start : start + _EVALUATION_BATCH])
+            output = self._model(torch.from_numpy(images[start : start + _EVALUATION_BATCH]))
+            correct = int((output.argmax(dim=1) == answer).sum())
+            sums += (correct, self._loss(output, answer).item() * len(answer), len(answer))
+        self._model.train()
+        if group is not None:
+            group.all_reduce(sums)
+        accuracy = float(sums[0] / sums[2])
+        self._reporter.test_accuracy = accuracy
+        self._reporter.event(
+            EvaluationEvent(
+                time.time(), self._reporter.iteration, epoch, float(sums[1] / sums[2]), accuracy
+            )
+        )
+
+    def _save(self, epoch: int) -> None:
+        plan, reporter = self._plan, self._reporter
+        if reporter.rank >= plan.checkpoint.ranks:
+            return
+        path = checkpoint.save(
+            self._run_dir / CHECKPOINTS,
+            checkpoint.pack(self._model, self._optimizer),
+            run=plan.run,
+            phone=reporter.phone,
+            model=plan.model,
+            layout=self._layout,
+            iteration=reporter.iteration,
+            epoch=epoch,
+            keep=plan.checkpoint.keep,
+        )
+        self._last_checkpoint = path.relative_to(self._run_dir)
+        reporter.event(CheckpointEvent(time.time(), reporter.iteration, str(self._last_checkpoint)))
+
+
+def _optimizer(plan: Plan, model: torch.nn.Module) -> torch.optim.Optimizer:
+    try:
+        return torch.optim.SGD(model.parameters(), **plan.optimizer.args)
+    except (TypeError, ValueError) as error:
+        raise TrainingError(f"optimizer.args {plan.optimizer.args}: {error}") from None
+
+
+def _source(mine: Checkpoint | None) -> str:
+    return f" (here: {mine.path.name})" if mine else ""

@@ -1,0 +1,37 @@
+"""Which iteration is where in a run, and its learning rate. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from trainer.formats import Plan, PlanError
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The iterations of a run: `per_epoch` in each epoch, the last of which may be partial."""
+
+    per_epoch: int
+    iterations: int
+
+    @classmethod
+    def of(cls, plan: Plan, train_samples: int) -> Schedule:
+        per_epoch = -(-train_samples // plan.global_batch)
+        iterations = per_epoch * plan.epochs
+        if plan.warmup_iterations > iterations:
+            raise PlanError(
+                f"warmup_iterations ({plan.warmup_iterations}) and epochs ({plan.epochs}): "
+                f"the whole run has only {iterations} iterations"
+            )
+        return cls(per_epoch, iterations)
+
+    def rate_factor(self, plan: Plan, iteration: int) -> float:
+        """What the plan's learning rate is multiplied by in this iteration (counted from 0)."""
+        warmup = plan.warmup_iterations
+        if iteration < warmup:
+            return (iteration + 1) / warmup
+        if plan.schedule == "constant":
+            return 1.0
+        done = (iteration - warmup) / max(1, self.iterations - warmup)
+        return (1 + math.cos(math.pi * done)) / 2
