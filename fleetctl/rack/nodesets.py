@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -62,15 +63,22 @@ def _parse(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[st
     from ClusterShell.NodeSet import NodeSet, NodeSetException
     from ClusterShell.NodeUtils import GroupResolverError, GroupSourceError
 
+    _refuse_huge(node_set)
     try:
         found = NodeSet(node_set, resolver=_resolver(names, groups))
     except (NodeSetException, GroupResolverError, GroupSourceError) as problem:
         raise RackError(
             f"`{node_set}` is no node set: {problem}; write one such as phone[001-003],@sw1"
         ) from None
-    if len(found) > _MOST_NAMES:
-        raise RackError(f"`{node_set}` has {len(found)} members; no rack has so many phones")
     return [str(name) for name in found]
+
+
+def _refuse_huge(node_set: str) -> None:
+    """ClusterShell would build every name before anybody could count them."""
+    for part in re.split(r"[,!&^](?![^\[\]]*\])", node_set):
+        sizes = (int(last) - int(first) + 1 for first, last in re.findall(r"(\d+)-(\d+)", part))
+        if math.prod(max(1, size) for size in sizes) > _MOST_NAMES:
+            raise RackError(f"`{part}` has over {_MOST_NAMES} members; no rack has so many phones")
 
 
 def _resolver(names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> Any:
