@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -93,16 +92,6 @@ def _read_shard(path: Path, shard: Shard, manifest: DataManifest) -> tuple[np.nd
         raise DataError(f"{path}: label {outside[0]} is not in 0..{manifest.classes - 1}")
     scale = np.float32(255 if header.dtype == "uint8" else 1)
     return images.astype(np.float32) / scale, labels.astype(np.int64)
-
-
-def write_shard(images: np.ndarray, labels: np.ndarray) -> bytes:
-    """A shard file with these samples; the images are float32 or uint8."""
-    dtype: Literal["uint8", "float32"] = "uint8" if images.dtype == np.uint8 else "float32"
-    header = ShardHeader(len(labels), tuple(images.shape[1:]), dtype)
-    little = images.astype(np.dtype(dtype).newbyteorder("<"))
-    return b"".join(
-        [header.to_json().encode(), b"\n", little.tobytes(), labels.astype("<i8").tobytes()]
-    )
 
 
 def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
