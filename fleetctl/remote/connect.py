@@ -14,8 +14,8 @@ from fleetctl.remote import faults
 PORT = 8022
 USER = "phone"
 CONNECT_LIMIT_SECONDS = 5.0
-# An unanswered keepalive is noticed after (count + 1) intervals: 12 s.
-KEEPALIVE_INTERVAL_SECONDS = 4
+# An unanswered keepalive is noticed after (count + 1) intervals: 9 s.
+KEEPALIVE_INTERVAL_SECONDS = 3
 KEEPALIVE_COUNT = 2
 _ATTEMPTS = 2
 _RETRY_PAUSE_SECONDS = 0.3

@@ -34,6 +34,12 @@ class PhoneError(Exception):
 THROTTLE_LINES = (b"Not allowed at this time", b"Exceeded MaxStartups", b"Too many connections")
 
 
+def not_in_rack(phone: str) -> PhoneError:
+    """A phone that an old run used and that the rack file no longer has."""
+    message = f"{phone} is no longer in the rack file; nothing is known about it"
+    return PhoneError(phone, Fault.UNREACHABLE, message)
+
+
 def unreachable(phone: str, address: str, why: str) -> PhoneError:
     """The phone's address does not answer at all."""
     return PhoneError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -47,7 +47,7 @@ class Fleet:
     """Connections to the phones of one rack, made when first used and closed together.
 
     A phone that hangs or is unplugged breaks its connection after three unanswered keepalives
-    (12 s); whatever was waiting on it then gets a PhoneError that names it. The next use of the
+    (9 s); whatever was waiting on it then gets a PhoneError that names it. The next use of the
     phone connects anew.
     """
 
@@ -79,6 +79,8 @@ class Fleet:
 
     async def connection(self, name: str) -> asyncssh.SSHClientConnection:
         """The kept connection to a phone, made on first use. Raises PhoneError."""
+        if name not in self._addresses:
+            raise faults.not_in_rack(name)
         async with self._locks.setdefault(name, asyncio.Lock()):
             kept = self._connections.get(name)
             if kept is not None and not kept.is_closed():
@@ -119,7 +121,7 @@ class Fleet:
         """`run` for one phone."""
         return await self._run_on(name, _with_environment(command, env), timeout_seconds, stdin)
 
-    async def stream(self, name: str, command: str) -> AsyncIterator[str]:
+    async def stream(self, name: str, command: str) -> AsyncGenerator[str]:
         """The command's standard output line by line while it runs. Raises PhoneError.
 
         Leaving the loop closes the channel, which ends the command on the phone.

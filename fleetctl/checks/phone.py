@@ -1,0 +1,266 @@
+"""Preflight: one probe a phone, then pure checks of what it answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleetctl.checks.registry import Outcome, Result, check, run_checks
+from fleetctl.rack import Rack
+from fleetctl.rack.nodesets import fold
+from fleetctl.rack.variables import TERMUX_PREFIX
+from fleetctl.state.facts import Status
+
+if TYPE_CHECKING:
+    from fleetctl.remote import Fleet
+    from fleetctl.remote import Result as Answer
+
+PROBE = Path(__file__).with_name("phone_probe.py")
+
+PROBE_LIMIT_SECONDS = 60.0
+"""A first import of torch from cold flash, on a phone that others keep busy."""
+
+MIN_TEMPORARY_BYTES = 64 << 20
+"""Open MPI's session folder; with 4 MB it crashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhoneFacts:
+    """What a phone answered; None is unknown. `address` is the one that the rack file gives."""
+
+    name: str
+    address: str
+    problem: str | None = None
+    """Why there is no answer: not reached, or an interpreter that does not run."""
+    reached: bool = True
+    python: str | None = None
+    missing_modules: Mapping[str, str] = field(default_factory=dict)
+    imports_spared: bool = False
+    openmpi: str | None = None
+    openmpi_problem: str | None = None
+    release: str | None = None
+    free_disk_bytes: int | None = None
+    free_temporary_bytes: int | None = None
+    free_memory_bytes: int | None = None
+    clock_skew_seconds: float | None = None
+    interfaces: Mapping[str, str] | None = None
+    """Address -> interface."""
+    strays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Run -> processes here, for runs that do not hold this phone."""
+    common_release: str | None = None
+    """What most of the phones that were asked together have."""
+
+    @property
+    def interface(self) -> str | None:
+        """The interface that bears the phone's rack address."""
+        return (self.interfaces or {}).get(self.address)
+
+
+async def gather(
+    fleet: Fleet,
+    rack: Rack,
+    names: Iterable[str],
+    *,
+    holders: Mapping[str, str | None] | None = None,
+    keep_stamp: bool = True,
+) -> dict[str, PhoneFacts]:
+    """Ask all phones at once. `holders`: the run that holds each phone, whose processes may be.
+
+    With `keep_stamp` a phone notes that its torch imports, so that the next probe is quick.
+    """
+    order = list(names)
+    program = PROBE.read_text()
+    command = f"{TERMUX_PREFIX}/bin/python - {'stamp' if keep_stamp else ''}"
+
+    async def ask(name: str) -> PhoneFacts:
+        began = time.time()
+        answer = await fleet.run_on(
+            name, command, stdin=program, timeout_seconds=PROBE_LIMIT_SECONDS
+        )
+        facts = read(name, rack.phones[name].address, answer, (began, time.time()))
+        holder = (holders or {}).get(name)
+        return replace(facts, strays={k: v for k, v in facts.strays.items() if k != holder})
+
+    found = await asyncio.gather(*(ask(name) for name in order))
+    return with_common_release({facts.name: facts for facts in found})
+
+
+def with_common_release(found: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
+    """Each phone learns which release most of them have."""
+    releases = Counter(facts.release for facts in found.values() if facts.release)
+    common = releases.most_common(1)[0][0] if releases else None
+    return {name: replace(facts, common_release=common) for name, facts in found.items()}
+
+
+def read(name: str, address: str, answer: Answer, asked: tuple[float, float]) -> PhoneFacts:
+    """Facts from the probe's answer; `asked` is when the probe began and ended here."""
+    if answer.error is not None:
+        return PhoneFacts(name, address, problem=str(answer.error), reached=False)
+    try:
+        found: dict[str, Any] = json.loads(answer.stdout)
+        clock, runs = found.pop("clock"), found.pop("runs")
+        strays = {run: tuple(pids) for run, pids in runs.items()}
+        began, ended = asked
+        # Within the round trip nothing can be said.
+        skew = max(began - clock, clock - ended, 0.0)
+        return PhoneFacts(name, address, strays=strays, clock_skew_seconds=skew, **found)
+    except (ValueError, KeyError, TypeError):
+        said = (answer.stderr.strip() or answer.stdout.strip()).splitlines()
+        reason = said[-1] if said else f"exit code {answer.exit_code}"
+        return PhoneFacts(name, address, problem=f"{name}: Python does not run: {reason}")
+
+
+def judge(facts: Mapping[str, PhoneFacts], rack: Rack) -> dict[str, list[Outcome]]:
+    """All phone checks for every phone."""
+    return {name: run_checks("phone", facts[name], rack) for name in facts}
+
+
+def folded(outcomes: Mapping[str, Iterable[Outcome]], *statuses: Status) -> list[str]:
+    """One line for each message of the given statuses: `phone[002-003]: message; cure`."""
+    phones: dict[tuple[str, str], list[str]] = {}
+    for name, found in outcomes.items():
+        for outcome in found:
+            if outcome.result.status in statuses:
+                said = outcome.result.message.removeprefix(f"{name}: ")
+                phones.setdefault((said, outcome.check.cure), []).append(name)
+    return [f"{fold(names)}: {said}; {cure}" for (said, cure), names in phones.items()]
+
+
+def _unknown(facts: PhoneFacts) -> Result | None:
+    """The answer of every further check on a phone that said nothing."""
+    return Result("UNKNOWN", "not asked") if facts.problem else None
+
+
+@check(name="reachable", scope="phone", cure="see `fleetctl status`")
+def reachable(facts: PhoneFacts, _: Rack) -> Result:
+    """The phone answers over ssh."""
+    if facts.reached:
+        return Result("OK", "answers")
+    return Result("CRITICAL", facts.problem or "no answer")
+
+
+@check(
+    name="interpreter",
+    scope="phone",
+    cure="install the rack's packages again with site.yml -t termux",
+)
+def interpreter(facts: PhoneFacts, _: Rack) -> Result:
+    """Python runs and imports what the trainer and the tools need, torch included."""
+    if not facts.reached:
+        return Result("UNKNOWN", "not asked")
+    if facts.problem:
+        return Result("CRITICAL", facts.problem)
+    if facts.missing_modules:
+        said = ", ".join(f"{name} ({why})" for name, why in facts.missing_modules.items())
+        return Result("CRITICAL", f"Python cannot import {said}")
+    return Result("OK", f"Python {facts.python}, torch imports")
+
+
+@check(name="free-disk", scope="phone", cure="remove old runs and data sets on the phone")
+def free_disk(facts: PhoneFacts, rack: Rack) -> Result:
+    """Enough room for data, checkpoints and logs."""
+    return _unknown(facts) or _at_least(
+        "free disk", facts.free_disk_bytes, rack.thresholds.min_free_disk_bytes
+    )
+
+
+@check(name="free-temporary", scope="phone", cure="empty $TMPDIR on the phone")
+def free_temporary(facts: PhoneFacts, _: Rack) -> Result:
+    """Enough room in TMPDIR for Open MPI's session folder."""
+    return _unknown(facts) or _at_least(
+        "free space in TMPDIR", facts.free_temporary_bytes, MIN_TEMPORARY_BYTES
+    )
+
+
+@check(name="free-memory", scope="phone", cure="close other apps, or restart the phone")
+def free_memory(facts: PhoneFacts, rack: Rack) -> Result:
+    """Enough memory for torch and a model."""
+    return _unknown(facts) or _at_least(
+        "free memory", facts.free_memory_bytes, rack.thresholds.min_free_memory_bytes
+    )
+
+
+@check(name="release", scope="phone", cure="install one release with site.yml -t release")
+def release(facts: PhoneFacts, _: Rack) -> Result:
+    """All phones have the same release of the trainer."""
+    if unknown := _unknown(facts):
+        return unknown
+    if facts.release is None:
+        return Result("CRITICAL", "has no phonerack release")
+    if facts.release != facts.common_release:
+        return Result(
+            "CRITICAL", f"has release {facts.release}, most phones have {facts.common_release}"
+        )
+    return Result("OK", f"release {facts.release}")
+
+
+@check(name="openmpi", scope="phone", cure="install the rack's series with site.yml -t openmpi")
+def openmpi(facts: PhoneFacts, rack: Rack) -> Result:
+    """mpirun starts, and is of the series that the rack file names."""
+    if unknown := _unknown(facts):
+        return unknown
+    if facts.openmpi is None:
+        return Result("CRITICAL", f"mpirun does not run: {facts.openmpi_problem}")
+    wanted = rack.versions.openmpi
+    if not facts.openmpi.startswith(f"{wanted}."):
+        return Result(
+            "CRITICAL", f"has Open MPI {facts.openmpi}, the rack file says series {wanted}"
+        )
+    return Result("OK", f"Open MPI {facts.openmpi}")
+
+
+@check(name="address", scope="phone", cure="check its DHCP reservation and the rack file")
+def address(facts: PhoneFacts, rack: Rack) -> Result:
+    """The phone bears its address of the rack file, inside the rack's network."""
+    if unknown := _unknown(facts):
+        return unknown
+    if facts.interfaces is None:
+        return Result("UNKNOWN", "its interfaces cannot be read")
+    if facts.interface is None:
+        own = ", ".join(each for each in facts.interfaces if not each.startswith("127."))
+        return Result(
+            "CRITICAL",
+            f"bears {own or 'no address'} instead of {facts.address} in {rack.network.cidr}",
+        )
+    return Result("OK", f"{facts.address} on {facts.interface}")
+
+
+@check(name="clock", scope="phone", cure="set its clock in Android: nothing here may")
+def clock(facts: PhoneFacts, rack: Rack) -> Result:
+    """The phone's clock is near the controller's; training itself does not need it."""
+    if unknown := _unknown(facts):
+        return unknown
+    skew, limit = facts.clock_skew_seconds, rack.thresholds.max_clock_skew_seconds
+    if skew is None:
+        return Result("UNKNOWN", "its clock cannot be read")
+    if skew > limit:
+        return Result("WARN", f"its clock is {skew:.0f} s off, more than {limit:.0f} s")
+    return Result("OK", f"clock within {skew:.0f} s")
+
+
+@check(name="strays", scope="phone", cure="end them with `fleetctl stop RUN`")
+def strays(facts: PhoneFacts, _: Rack) -> Result:
+    """No process of a run that does not hold the phone is left on it."""
+    if unknown := _unknown(facts):
+        return unknown
+    if facts.strays:
+        said = ", ".join(f"{len(pids)} of run {run}" for run, pids in facts.strays.items())
+        return Result("CRITICAL", f"processes are left over: {said}")
+    return Result("OK", "no stray processes")
+
+
+def _at_least(what: str, have_bytes: int | None, want_bytes: int) -> Result:
+    if have_bytes is None:
+        return Result("UNKNOWN", f"{what} cannot be read")
+    mebi = 1 << 20
+    if have_bytes < want_bytes:
+        return Result(
+            "CRITICAL", f"{what} is {have_bytes // mebi} MiB, needs {want_bytes // mebi} MiB"
+        )
+    return Result("OK", f"{what} {have_bytes // mebi} MiB")

@@ -1,0 +1,149 @@
+"""fleetctl launch"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fleetctl.cli.common import App, pass_app
+from fleetctl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from fleetctl.jobs.foreground import Foreground
+    from fleetctl.jobs.launch import Request, Room
+    from fleetctl.jobs.verdict import Verdict
+
+
+class WithProgram(click.Command):
+    """Everything after `--` is the program, and no option of ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            cut = args.index("--")
+            ctx.meta["program"] = args[cut + 1 :]
+            args = args[:cut]
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=WithProgram, options_metavar="[OPTIONS]")
+@click.argument("job_file", required=False, metavar="[JOB.yml | -- COMMAND...]")
+@click.option("-n", "count", type=click.IntRange(1), help="Number of phones.")
+@click.option("--phones", metavar="NODES", help="These phones, as a node set.")
+@click.option("--name", help="Name of the run; a number is added.")
+@click.option("--resume", metavar="RUN", help="Go on from the newest valid checkpoint of RUN.")
+@click.option("--dry-run", is_flag=True, help="Print plan and mpirun line, write nothing.")
+@click.option("--detach", is_flag=True, help="Return once it runs; nobody supervises it then.")
+@pass_app
+@click.pass_context
+def command(ctx: click.Context, app: App, **options: Any) -> None:
+    """Run a training job or any command, one rank on each phone.
+
+    The run is supervised from this terminal. Closing it leaves the run going on, unsupervised
+    until `fleetctl jobs` or `logs -f` comes back to it. Ctrl-C stops it on every phone.
+
+    \b
+    fleetctl launch examples/jobs/digits.yml
+    fleetctl launch -n 4 -- python train.py      files named in the command go along
+    fleetctl launch --resume digits-1
+    """
+    from fleetctl.jobs.foreground import Foreground
+
+    request = _request(app, ctx.meta.get("program"), options)
+    foreground = Foreground()
+    verdict = foreground.run(lambda fore: _launch(app, fore, request, options))
+    if foreground.left_alone or verdict is None:
+        return
+    ctx.exit(_exit_code(verdict))
+
+
+def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Request:
+    """What the options ask for. Raises JobError."""
+    from fleetctl.jobs import choose, jobfile, runs
+    from fleetctl.jobs.launch import Request, job_of
+
+    sources = [options["job_file"], program, options["resume"]]
+    if sum(source is not None for source in sources) != 1:
+        raise jobfile.JobError("give one of: a job file, `-- COMMAND…`, or --resume RUN")
+    files: tuple[Path, ...] = ()
+    resume = None
+    if program is not None:
+        if not program:
+            raise jobfile.JobError("no command after `--`; such as `-- python train.py`")
+        job = jobfile.command_job(program)
+        files = jobfile.local_files(program, Path.cwd())
+    elif options["resume"] is not None:
+        resume = runs.find(app.paths.runs, options["resume"])
+        job = job_of(resume)
+        files = tuple(sorted((resume.path / "files").glob("*")))
+    else:
+        job = jobfile.read_job(Path(options["job_file"]))
+        files = jobfile.local_files(job.command or [], Path(options["job_file"]).parent)
+    if options["name"] is not None:
+        if not jobfile.NAME.fullmatch(options["name"]):
+            raise jobfile.JobError(
+                f"--name {options['name']!r}: use letters, digits, `.`, `_` and `-`, at most 61"
+            )
+        job = job.model_copy(update={"name": options["name"]})
+    if options["count"] is not None and options["phones"] is not None:
+        raise jobfile.JobError("give -n or --phones, not both")
+    phones = options["phones"] or (str(options["count"]) if options["count"] else job.phones)
+    job = job.model_copy(update={"phones": phones})
+    wish = choose.read_wish(app.rack, phones, app.state.groups())
+    return Request(job, wish, files, resume)
+
+
+async def _launch(
+    app: App, foreground: Foreground, request: Request, options: dict[str, Any]
+) -> Verdict | None:
+    from fleetctl.cli.follow import Screen
+    from fleetctl.jobs import attach, launch
+    from fleetctl.jobs.launch import Room
+    from fleetctl.remote import Fleet
+
+    with ExitStack() as stack:
+        screen = stack.enter_context(Screen())
+        async with Fleet(app.rack, app.paths) as fleet:
+            room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
+            if options["dry_run"]:
+                await _dry_run(room, request)
+                return None
+            await attach.refresh_all(room)
+            screen.status("preflight")
+            run, prepared = await launch.launch(room, request, stack)
+            count, head = len(prepared.chosen.phones), prepared.chosen.phones[0]
+            screen.remark(
+                f"{run.name} runs on {count} phones, mpirun on {head}; "
+                f"preflight took {prepared.chosen.preflight_seconds:.1f} s"
+            )
+            if options["detach"]:
+                screen.remark(f"nobody supervises it until `fleetctl logs -f {run.name}`")
+                click.echo(run.name)
+                return None
+            screen.remark("supervised from this terminal: Ctrl-C stops it, closing leaves it")
+            watch = screen.attach(attach.watch_of(room, run), show_log=prepared.plan is None)
+            verdict = await foreground.supervise(watch)
+    screen.conclude(run, verdict)
+    return verdict
+
+
+async def _dry_run(room: Room, request: Request) -> None:
+    from fleetctl.jobs import launch
+
+    resume = None
+    if request.resume is not None:
+        found = await launch.find_checkpoint(room, request.resume)
+        resume = f"resume/{found.path.name}"
+    chosen = await launch.choose_phones(room, request.wish, dry=True)
+    prepared = launch.prepare(room, request, chosen, f"{request.job.name}-N", resume)
+    click.echo(launch.describe(prepared))
+
+
+def _exit_code(verdict: Verdict) -> ExitCode:
+    return {
+        "done": ExitCode.DONE,
+        "failed": ExitCode.FAILED,
+        "stopped": ExitCode.INTERRUPTED,
+    }[verdict.state]

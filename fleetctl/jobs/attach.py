@@ -1,0 +1,104 @@
+"""Come back to runs that nobody supervises: find out how they are, finish, follow or stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+from fleetctl.jobs import onphone, runs
+from fleetctl.jobs.launch import Room
+from fleetctl.jobs.runs import RunFolder, Summary, Supervised
+from fleetctl.jobs.settle import settle
+from fleetctl.jobs.supervise import Watch
+
+SUPERVISOR_LIMIT_SECONDS = 60.0
+"""How long a supervisor may take to stop its run: TERM, TERM, KILL, sweep, collect."""
+
+
+def watch_of(room: Room, run: RunFolder) -> Watch:
+    """A supervision of the run, not begun yet."""
+    phones = run.summary().phones
+    return Watch(room.fleet, room.state, run, phones, addresses_of(room, phones))
+
+
+def addresses_of(room: Room, phones: tuple[str, ...]) -> dict[str, str]:
+    known = room.rack.phones
+    return {phone: known[phone].address for phone in phones if phone in known}
+
+
+async def refresh_all(room: Room) -> None:
+    """Settle every run that has ended while nobody was there."""
+    open_runs = [run for run in runs.all_runs(room.paths.runs) if not run.summary().over]
+    await asyncio.gather(*(refresh(room, run) for run in open_runs))
+
+
+async def refresh(room: Room, run: RunFolder) -> Summary:
+    """The run's true state, from its phones; a run that has ended is settled."""
+    try:
+        with run.supervise():
+            summary = run.summary()
+            if not summary.over:
+                await _settle_if_ended(room, run, summary)
+    except Supervised:
+        pass
+    return run.summary()
+
+
+async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None:
+    head = summary.phones[0]
+    answer = await room.fleet.run_on(head, onphone.is_alive(run.name))
+    if answer.stdout.strip() == "running":
+        return
+    blamed: dict[str, str] = {}
+    if answer.error is not None:
+        # Without its head phone a run cannot end well; but it is over only when the others are.
+        others = await room.fleet.run(summary.phones[1:], onphone.look_at_rank(run.name))
+        if any(other.stdout.partition("\n")[0].strip() for other in others.values()):
+            return
+        blamed = {head: str(answer.error)}
+    await settle(
+        room.fleet,
+        room.state,
+        run,
+        summary.phones,
+        addresses_of(room, summary.phones),
+        blamed=blamed,
+        stopped=run.stop_requested,
+    )
+
+
+async def stop(room: Room, run: RunFolder) -> Summary:
+    """Stop the run on all its phones, through its supervisor if it has one."""
+    if run.summary().over:
+        # Nothing to stop, but strays of a phone that was away may be left.
+        await room.fleet.run(run.summary().phones, onphone.sweep(run.name), timeout_seconds=15)
+        return run.summary()
+    run.record("stop-requested", by=os.getpid())
+    if (pid := run.supervisor()) is not None:
+        await _ask_supervisor(run, pid)
+    if not run.summary().over:
+        with run.supervise():
+            phones = run.summary().phones
+            await settle(
+                room.fleet,
+                room.state,
+                run,
+                phones,
+                addresses_of(room, phones),
+                blamed={},
+                stopped=True,
+            )
+    return run.summary()
+
+
+async def _ask_supervisor(run: RunFolder, pid: int) -> None:
+    """What Ctrl-C in its terminal would do; wait until it is through."""
+    try:
+        os.kill(pid, signal.SIGINT)
+    except ProcessLookupError:
+        return
+    deadline = time.monotonic() + SUPERVISOR_LIMIT_SECONDS
+    while run.supervisor() is not None and time.monotonic() < deadline:
+        await asyncio.sleep(0.2)

@@ -1,0 +1,156 @@
+"""The job file: what a researcher asks for, in YAML."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+
+from fleetctl.rack import InputError
+from fleetctl.rack.document import read_document
+from trainer.formats import MODELS, CheckpointSpec, Exchange
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
+
+# Scalars arrive as text, and a model's or optimiser's arguments have no fixed keys.
+Scalar = Annotated[int | float | bool | str, Field(union_mode="left_to_right")]
+
+
+_EXCHANGE, _CHECKPOINT = Exchange(), CheckpointSpec()
+
+
+class JobError(InputError):
+    """The job file or the options of `launch` are wrong."""
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class ModelChoice(Strict):
+    """A model of the trainer with the arguments of its constructor; a bare name will do."""
+
+    name: str
+    args: dict[str, Scalar] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def known(cls, name: str) -> str:
+        if name not in MODELS:
+            raise ValueError(f"model `{name}` is unknown; known: {', '.join(MODELS)}")
+        return name
+
+
+class Optimizer(Strict):
+    """An optimiser of torch and its arguments."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Scalar]
+
+    name: Literal["sgd"] = "sgd"
+    lr: float = Field(gt=0)
+
+
+class ExchangeOptions(Strict):
+    """How gradients are summed; the defaults are the trainer's."""
+
+    enabled: bool = _EXCHANGE.enabled
+    segment_bytes: PositiveInt = _EXCHANGE.segment_bytes
+    bucket_bytes: Annotated[
+        PositiveInt | Literal["all", "each"], Field(union_mode="left_to_right")
+    ] = "all"
+
+
+class Checkpoints(Strict):
+    every_iterations: int = Field(default=_CHECKPOINT.every_iterations, ge=0)
+    keep: PositiveInt = _CHECKPOINT.keep
+    ranks: PositiveInt = _CHECKPOINT.ranks
+
+
+class Train(Strict):
+    """A training run by the trainer. Sizes are in samples; `threads` a phone."""
+
+    model: ModelChoice
+    data: str
+    shift_pixels: int = Field(0, ge=0)
+    epochs: PositiveInt
+    global_batch: PositiveInt
+    optimizer: Optimizer
+    warmup_iterations: int = Field(0, ge=0)
+    schedule: Literal["constant", "cosine"] = "constant"
+    seed: int = Field(0, ge=0)
+    threads: PositiveInt = 1
+    evaluate_every_epochs: PositiveInt = 1
+    exchange: ExchangeOptions = ExchangeOptions()
+    checkpoint: Checkpoints = Checkpoints()
+
+
+class Job(Strict):
+    """A job: a training run, or any command, one rank a phone."""
+
+    name: str = ""
+    """Of its runs (`digits-1`, …); the file's name unless it gives one."""
+    phones: str | None = None
+    """A number of phones or a node set; None: all that are ready."""
+    train: Train | None = None
+    command: list[str] | None = Field(None, min_length=1)
+
+    @field_validator("name")
+    @classmethod
+    def plain(cls, name: str) -> str:
+        if not NAME.fullmatch(name):
+            raise ValueError(
+                f"`name: {name}` does not fit; use letters, digits, `.`, `_` and `-`, at most 61"
+            )
+        return name
+
+    @model_validator(mode="after")
+    def one_of_them(self) -> Self:
+        if self.train is None and self.command is None:
+            raise ValueError("a job needs `train` or `command`; add one of them")
+        script = self.train is not None and self.train.model.name == "script"
+        if script != (self.train is not None and self.command is not None):
+            raise ValueError(
+                "`model: script` and `command` belong together; a model of the trainer's own "
+                "needs no command, and a program that calls trainer.fit is `model: script`"
+            )
+        return self
+
+
+def read_job(path: Path) -> Job:
+    """The job in a file; its name is the file's, unless it gives one. Raises JobError by line."""
+    job = read_document(path, JobError).parse(Job, JobError)
+    return job if job.name else job.model_copy(update={"name": plain_name(path.stem)})
+
+
+def command_job(words: list[str]) -> Job:
+    """The job of `launch -- COMMAND…`, named after the program or the script that it runs."""
+    scripts = [word for word in words if word.endswith((".py", ".sh"))]
+    stem = Path(scripts[0]).stem if scripts else Path(words[0]).name
+    return Job(name=plain_name(stem), command=words)
+
+
+def plain_name(text: str) -> str:
+    """`text` as a name that a folder, a process environment and a plan can carry."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:60]
+    return plain or "job"
+
+
+def write_job(job: Job, path: Path) -> None:
+    """The job as a file that `read_job` and `launch` take again."""
+    import yaml
+
+    path.write_text(yaml.safe_dump(job.model_dump(exclude_none=True), sort_keys=False))
+
+
+def local_files(words: list[str], folder: Path) -> tuple[Path, ...]:
+    """Words of a command that name files in `folder`: they go along, beside the run's own."""
+    found = [folder / word for word in words if word == Path(word).name]
+    return tuple(path for path in found if path.is_file())

@@ -1,0 +1,326 @@
+"""From a job to a run that is going on: choose, preflight, allocate, stage, start."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fleetctl import __version__
+from fleetctl.checks import phone as preflight
+from fleetctl.checks.registry import Outcome, worst
+from fleetctl.errors import FleetError
+from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, staging
+from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
+from fleetctl.jobs.planning import build_plan
+from fleetctl.jobs.runs import RunFolder
+from fleetctl.rack import Rack, RackPaths
+from fleetctl.rack.nodesets import fold
+from fleetctl.remote import Fleet
+from fleetctl.state import Held, State
+from trainer.formats import Plan
+
+START_LIMIT_SECONDS = 30.0
+
+
+class StartError(FleetError):
+    """mpirun could not be started on the head phone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What every step of a launch works with."""
+
+    fleet: Fleet
+    rack: Rack
+    state: State
+    paths: RackPaths
+    remark: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a person asks for. `files` go into the run folder of every phone."""
+
+    job: Job
+    wish: choose.Wish
+    files: tuple[Path, ...] = ()
+    resume: RunFolder | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Phones in rank order, and what preflight found out about them."""
+
+    phones: tuple[str, ...]
+    facts: Mapping[str, preflight.PhoneFacts]
+    preflight_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that a start needs, without having touched a phone."""
+
+    name: str
+    chosen: Chosen
+    plan: Plan | None
+    mpirun: tuple[str, ...]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> Chosen:
+    """Preflight the candidates and take those that pass, in ring order.
+
+    Raises NotEnoughPhones. What was found out is kept in the state, unless `dry`.
+    """
+    began = time.monotonic()
+    choice = choose.candidates(room.rack, room.state.phones(), time.time(), wish.named)
+    facts: dict[str, preflight.PhoneFacts] = {}
+    failed: dict[str, str] = {}
+    outcomes: Mapping[str, Sequence[Outcome]] = {}
+    wanted = len(wish.named) or wish.count or 1
+    for batch in (choice.first, choice.second):
+        if batch and (wish.named or len(facts) - len(failed) < wanted):
+            facts |= await preflight.gather(room.fleet, room.rack, batch, keep_stamp=not dry)
+            outcomes = preflight.judge(preflight.with_common_release(facts), room.rack)
+            failed = _failures(outcomes)
+            if not dry:
+                _keep(room.state, facts, outcomes)
+    ready = [phone for phone in facts if phone not in failed]
+    if len(ready) < wanted:
+        raise choose.too_few(wanted, ready, choice, failed)
+    taken = room.rack.ring(ready)[: None if wish == choose.Wish() else wanted]
+    _tell(room, outcomes, failed)
+    return Chosen(tuple(taken), facts, time.monotonic() - began)
+
+
+def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
+    """Phone -> why it fails preflight."""
+    return {
+        name: "; ".join(f"{o.result.message}; {o.check.cure}" for o in critical)
+        for name, found in outcomes.items()
+        if (critical := [o for o in found if o.result.status == "CRITICAL"])
+    }
+
+
+def _keep(
+    state: State,
+    facts: Mapping[str, preflight.PhoneFacts],
+    outcomes: Mapping[str, Sequence[Outcome]],
+) -> None:
+    state.record_contact({name: found.reached for name, found in facts.items()})
+    for name, found in outcomes.items():
+        if facts[name].reached:
+            status = worst(outcome.result for outcome in found)
+            told = [o.result.message for o in found if o.result.status == status != "OK"]
+            state.record_health(name, status, "; ".join(told))
+
+
+def _tell(room: Room, outcomes: Mapping[str, Sequence[Outcome]], failed: Mapping[str, str]) -> None:
+    for line in preflight.folded(outcomes, "WARN"):
+        room.remark(f"warning: {line}")
+    for phone, why in failed.items():
+        room.remark(f"passed over: {phone}: {why}")
+
+
+def prepare(
+    room: Room, request: Request, chosen: Chosen, name: str, resume: str | None
+) -> Prepared:
+    """Plan and mpirun line of the run. Pure but for reading the data set's manifest."""
+    job, rack = request.job, room.rack
+    plan = None
+    if job.train is not None:
+        staging.read_data(room.paths.data, job.train.data)
+        plan = build_plan(job.train, name, chosen.phones, resume)
+    release = chosen.facts[chosen.phones[0]].release
+    world = mpirun.World(
+        series=rack.versions.openmpi,
+        run=name,
+        ranks=len(chosen.phones),
+        cidr=str(rack.network.cidr),
+        folder=onphone.folder(name),
+        environment={"PYTHONPATH": f"{onphone.RELEASES}/{release}/python"},
+    )
+    if job.command is None:
+        program = [onphone.PYTHON, "-m", "trainer", "plan.json"]
+    elif plan is not None:
+        program = list(job.command)
+    else:
+        program = [onphone.SHELL, "rank.sh", *job.command]
+    addresses = {phone: rack.phones[phone].address for phone in chosen.phones}
+    return Prepared(name, chosen, plan, tuple(mpirun.arguments(world, program)), addresses)
+
+
+async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFolder, Prepared]:
+    """Bring the job to the point where mpirun runs; `stack` then holds the supervisor's lock.
+
+    Whatever fails on the way leaves no phone held, and a run folder that says why once a phone
+    was touched.
+    """
+    found = None
+    if request.resume is not None:
+        found = await find_checkpoint(room, request.resume)
+    chosen = await choose_phones(room, request.wish)
+    run = runs.create(room.paths.runs, request.job.name)
+    try:
+        chosen = await _allocate(room, request, chosen, run.name)
+        resume = f"resume/{found.path.name}" if found else None
+        prepared = prepare(room, request, chosen, run.name, resume)
+    except BaseException:
+        room.state.release(run.name)
+        shutil.rmtree(run.path)
+        raise
+    stack.enter_context(run.supervise())
+    _write_folder(run, request, prepared, found)
+    try:
+        await _stage(room, run, prepared, found)
+        await _start(room, run, prepared)
+    except BaseException as error:
+        room.state.release(run.name)
+        told = isinstance(error, FleetError)
+        run.record(
+            "ended",
+            state="failed" if told else "stopped",
+            reason=str(error) if told else "interrupted before the start",
+        )
+        raise
+    return run, prepared
+
+
+async def find_checkpoint(room: Room, old: RunFolder) -> checkpoints.Found:
+    """The newest valid checkpoint of the run to be resumed. Raises JobError or NoCheckpoint."""
+    summary = old.summary()
+    if not summary.over:
+        raise JobError(f"run {old.name} is not over; stop it first with `fleetctl stop {old.name}`")
+    if summary.state == "done":
+        raise JobError(f"run {old.name} is done; there is nothing to resume")
+    if old.plan() is None:
+        raise JobError(f"run {old.name} is a command without a plan; it keeps no checkpoints")
+    found = await checkpoints.newest(room.fleet, old, summary.phones)
+    for event in old.events():
+        if event["kind"] == "checkpoint-refused":
+            room.remark(f"warning: {event['name']} of {event['phone']} not used: {event['reason']}")
+    room.remark(f"resuming {old.name} from iteration {found.header.iteration}")
+    return found
+
+
+async def _allocate(room: Room, request: Request, chosen: Chosen, name: str) -> Chosen:
+    """Take the phones; when another launch was quicker, take others if the wish allows it."""
+    while True:
+        try:
+            room.state.allocate(name, chosen.phones)
+            return chosen
+        except Held:
+            if request.wish.named:
+                raise
+            chosen = await choose_phones(room, request.wish)
+
+
+def _write_folder(
+    run: RunFolder, request: Request, prepared: Prepared, found: checkpoints.Found | None
+) -> None:
+    """The run's folder on the controller, before anything happens."""
+    write_job(request.job, run.job_file)
+    if prepared.plan is not None:
+        prepared.plan.write(run.plan_file)
+        run.checkpoints.mkdir(exist_ok=True)
+    _write_versions(run, prepared.chosen)
+    files = run.path / "files"
+    for file in request.files:
+        files.mkdir(exist_ok=True)
+        shutil.copy2(file, files / file.name)
+    if found is not None:
+        # A run that dies before its first checkpoint can then be resumed in its turn.
+        shutil.copy2(found.path, run.checkpoints / found.path.name)
+    run.record(
+        "created",
+        phones=prepared.chosen.phones,
+        preflight_seconds=round(prepared.chosen.preflight_seconds, 3),
+        resumed_from=request.resume.name if request.resume else None,
+        iteration=found.header.iteration if found else 0,
+        mpirun=prepared.mpirun,
+    )
+
+
+def _write_versions(run: RunFolder, chosen: Chosen) -> None:
+    """versions.json: which phones had which release, Open MPI and Python."""
+    versions: dict[str, Any] = {"fleetctl": __version__}
+    for key in ("release", "openmpi", "python"):
+        phones: dict[str, list[str]] = defaultdict(list)
+        for phone in chosen.phones:
+            phones[str(getattr(chosen.facts[phone], key))].append(phone)
+        versions[key] = {version: fold(names) for version, names in phones.items()}
+    (run.path / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+
+
+async def _stage(
+    room: Room, run: RunFolder, prepared: Prepared, found: checkpoints.Found | None
+) -> None:
+    """Data to the phones that lack it, the run folder to all."""
+    phones = prepared.chosen.phones
+    if prepared.plan is not None:
+        data = prepared.plan.data.name
+        sent = await staging.stage_data(room.fleet, room.paths.data, data, phones)
+        run.record("staged", data=data, sent_to=sent, held_by=list(phones))
+        if sent:
+            room.remark(f"data set {data} copied to {fold(sent)}")
+    stage = run.path / ".stage"
+    stage.mkdir()
+    try:
+        _fill_stage(stage, run, prepared, found)
+        await staging.stage_folder(
+            room.fleet, stage, run.name, phones, timeout_seconds=staging.TRANSFER_LIMIT_SECONDS
+        )
+    finally:
+        shutil.rmtree(stage)
+
+
+def _fill_stage(
+    stage: Path, run: RunFolder, prepared: Prepared, found: checkpoints.Found | None
+) -> None:
+    phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
+    interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
+    (stage / "hostfile").write_text(mpirun.hostfile(addresses))
+    (stage / "start.sh").write_text(onphone.start_script(run.name, prepared.mpirun))
+    if prepared.plan is not None:
+        shutil.copy2(run.plan_file, stage / "plan.json")
+    else:
+        script = onphone.rank_script(run.name, phones, addresses, interfaces)
+        (stage / "rank.sh").write_text(script)
+    files = run.path / "files"
+    if files.exists():
+        shutil.copytree(files, stage, dirs_exist_ok=True)
+    if found is not None:
+        (stage / "resume").mkdir()
+        shutil.copy2(found.path, stage / "resume" / found.path.name)
+
+
+async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
+    head = prepared.chosen.phones[0]
+    answer = await room.fleet.run_on(
+        head, onphone.start_command(run.name), timeout_seconds=START_LIMIT_SECONDS
+    )
+    if not answer.ok:
+        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}")
+    run.record("started", head=head, pid=int(answer.stdout))
+
+
+def describe(prepared: Prepared) -> str:
+    """What `--dry-run` prints: the plan, and the line that would start it."""
+    plan = prepared.plan.to_json(indent=2) + "\n" if prepared.plan else ""
+    phones = ", ".join(f"{phone} {address}" for phone, address in prepared.addresses.items())
+    return f"{plan}# on {prepared.chosen.phones[0]}, ranks in order: {phones}\n" + shlex.join(
+        prepared.mpirun
+    )
+
+
+def job_of(run: RunFolder) -> Job:
+    """The job that a run was made from, for `--resume`."""
+    return read_job(run.job_file)

@@ -1,0 +1,87 @@
+"""The mpirun command line of a run: a pure function of the Open MPI series and the world.
+
+Options by facts measured on racks of Linux stand-ins; docs/architecture.md says which. The two
+series differ in spelling only: ORTE (4.1) reads `--mca`, PRRTE and PMIx (5.0) have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fleetctl.rack.model import OpenMpiSeries
+
+SSH_CHILDREN = 16
+"""Android 12 kills above 32 child processes over all apps; mpirun's default is 128."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What mpirun needs to know. `cidr` chooses the interface, since names differ by phone."""
+
+    series: OpenMpiSeries
+    run: str
+    ranks: int
+    cidr: str
+    folder: str
+    """The run folder, at the same path on every phone; the host file lies in it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Forwarded to every rank."""
+
+
+def arguments(world: World, program: Sequence[str]) -> list[str]:
+    """mpirun and its arguments that start `program` once on each phone of the host file.
+
+    mpirun is named without a path: an absolute one would turn prefix mode on.
+    """
+    options = [
+        ["--hostfile", f"{world.folder}/hostfile"],
+        ["-n", str(world.ranks)],
+        # Without it 4.1 puts all ranks on one phone that offers the slots.
+        ["--map-by", "ppr:1:node"],
+        ["--bind-to", "none"],
+        ["--wdir", world.folder],
+        *_series_options(world),
+    ]
+    forwarded = {"PHONERACK_RUN": world.run, **world.environment}
+    options += [["-x", f"{name}={value}"] for name, value in forwarded.items()]
+    return ["mpirun", *(word for option in options for word in option), *program]
+
+
+def hostfile(addresses: Iterable[str]) -> str:
+    """One rank a phone, by address: every phone's host name is `localhost`."""
+    return "".join(f"{address} slots=1\n" for address in addresses)
+
+
+def _series_options(world: World) -> list[list[str]]:
+    launcher = {
+        # A tree would start daemons from phones that hold no key; it hangs above 64 hosts.
+        "no_tree_spawn": "1",
+        "num_concurrent": str(SSH_CHILDREN),
+        # A host that is down costs 4 s instead of 71; the mark lets a sweep find every process.
+        "args": f"-o ConnectTimeout=5 -o BatchMode=yes -o SetEnv=PHONERACK_RUN={world.run}",
+    }
+    # A pulled cable ends the run after about 19 s; by default it is not noticed at all.
+    keepalive = {
+        "oob_tcp_keepalive_time": "10",
+        "oob_tcp_keepalive_intvl": "3",
+        "oob_tcp_keepalive_probes": "3",
+    }
+    # A waiting rank would burn the core, and heat the phone, that compute needs.
+    ranks = {"btl_tcp_if_include": world.cidr, "mpi_yield_when_idle": "1"}
+    if world.series == "4.1":
+        daemons = {f"plm_rsh_{name}": value for name, value in launcher.items()} | keepalive
+        daemons["oob_tcp_if_include"] = world.cidr
+        return [["--tag-output"], *_parameters("--mca", daemons), *_parameters("--mca", ranks)]
+    daemons = {f"plm_ssh_{name}": value for name, value in launcher.items()} | keepalive
+    daemons["prte_if_include"] = world.cidr
+    return [
+        ["--output", "tag"],
+        *_parameters("--prtemca", daemons),
+        *_parameters("--pmixmca", {"ptl_tcp_if_include": world.cidr}),
+        *_parameters("--mca", ranks),
+    ]
+
+
+def _parameters(option: str, values: Mapping[str, str]) -> list[list[str]]:
+    return [[option, name, value] for name, value in values.items()]

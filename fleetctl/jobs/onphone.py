@@ -1,0 +1,156 @@
+"""What launch leaves on phones and does there: paths, and the shell that runs on them.
+
+Every process of a run carries PHONERACK_RUN=<run> in its environment, so it is found through
+/proc, which shows an Android app its own processes only.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from fleetctl.rack.variables import TERMUX_HOME, TERMUX_PREFIX
+
+RUNS = f"{TERMUX_HOME}/phonerack/runs"
+DATA = f"{TERMUX_HOME}/phonerack/data"
+RELEASES = f"{TERMUX_HOME}/phonerack/releases"
+PYTHON = f"{TERMUX_PREFIX}/bin/python"
+SHELL = f"{TERMUX_PREFIX}/bin/sh"
+
+RENDEZVOUS_PORT = 29500
+"""MASTER_PORT of torch.distributed's own launchers."""
+
+
+def folder(run: str) -> str:
+    """The run's folder, at the same path on every phone."""
+    return f"{RUNS}/{run}"
+
+
+def start_script(run: str, mpirun: Sequence[str]) -> str:
+    """`start.sh`: starts the run on the head phone; a person can read and repeat it."""
+    line = shlex.join(mpirun)
+    return f"""#!{SHELL}
+# Rendered by `fleetctl launch`: run {run} starts here. mpirun's pid and exit code stay beside it.
+cd {folder(run)} || exit 1
+exec >mpirun.log 2>&1 </dev/null
+export PHONERACK_RUN={run}
+{line} &
+echo $! >mpirun.pid
+wait $!
+echo $? >mpirun.rc.part
+mv mpirun.rc.part mpirun.rc
+"""
+
+
+def start_command(run: str) -> str:
+    """Runs start.sh in a session of its own, which the end of the ssh connection leaves alone."""
+    return (
+        f"cd {folder(run)} && rm -f mpirun.rc mpirun.pid && "
+        f"{PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh </dev/null >mpirun.log 2>&1 && "
+        "i=0; until [ -s mpirun.pid ]; do i=$((i+1)); [ $i -gt 50 ] && exit 1; sleep 0.1; done; "
+        "cat mpirun.pid"
+    )
+
+
+_DETACH = (
+    "import os, sys\nif os.fork(): os._exit(0)\nos.setsid()\nos.execv(sys.argv[1], sys.argv[1:])"
+)
+
+
+def rank_script(
+    run: str, phones: Sequence[str], addresses: Sequence[str], interfaces: Sequence[str | None]
+) -> str:
+    """`rank.sh`: one rank of a command that knows nothing of us.
+
+    Gives torch.distributed its variables, and writes the final record by which the run is judged.
+    """
+    cases = "\n".join(
+        f"{rank}) phone={phone} interface={interface or ''} ;;"
+        for rank, (phone, interface) in enumerate(zip(phones, interfaces, strict=True))
+    )
+    return f"""#!{SHELL}
+# Rendered by `fleetctl launch`: one rank of run {run}.
+export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE={len(phones)} LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
+export MASTER_ADDR={addresses[0]} MASTER_PORT={RENDEZVOUS_PORT}
+case $RANK in
+{cases}
+esac
+# gloo would advertise 127.0.0.1, since every phone's host name is localhost.
+[ -n "$interface" ] && export GLOO_SOCKET_IFNAME=$interface
+"$@"
+code=$?
+if [ $code -eq 0 ]; then status=done reason=null; else
+  status=failed reason="\\"exit code $code\\""
+fi
+printf '{{"version": 1, "run": "{run}", "rank": %s, "phone": "%s", "status": "%s", "reason": %s, \
+"iteration": 0, "test_accuracy": null, "parameters_sha256": null}}\\n' \
+  "$RANK" "$phone" "$status" "$reason" >.final.part && mv .final.part "rank-$RANK.final.json"
+exit $code
+"""
+
+
+def _find(run: str) -> str:
+    """Shell: `pids` prints the processes of the run; -z makes grep read NUL-ended entries."""
+    return (
+        f"pids() {{ grep -lszxF PHONERACK_RUN={run} /proc/[0-9]*/environ | cut -d/ -f3; }}; "
+        f"alive() {{ grep -qszxF PHONERACK_RUN={run} /proc/$pid/environ; }}; "
+    )
+
+
+def wait_for_end(run: str) -> str:
+    """Shell on the head phone: lasts as long as mpirun; prints its exit code, or `vanished`."""
+    return (
+        f"cd {folder(run)} || {{ echo vanished; exit; }}; {_find(run)}"
+        "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
+        # A closed connection ends sshd, and with it this loop.
+        "while [ ! -e mpirun.rc ] && alive; do kill -0 $PPID || exit; sleep 0.5; done; "
+        "[ -e mpirun.rc ] || sleep 1; cat mpirun.rc 2>/dev/null || echo vanished"
+    )
+
+
+def is_alive(run: str) -> str:
+    """Shell on the head phone: `running`, or how mpirun ended, or `vanished`."""
+    return (
+        f"cd {folder(run)} 2>/dev/null || {{ echo vanished; exit; }}; {_find(run)}"
+        "if [ -e mpirun.rc ]; then cat mpirun.rc; exit; fi; "
+        "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
+        "if alive; then echo running; else echo vanished; fi"
+    )
+
+
+def end_mpirun(run: str) -> str:
+    """Shell on the head phone: TERM, TERM within 5 s, KILL.
+
+    The first TERM hangs for minutes while a phone is unreachable; a second one soon after ends it.
+    """
+    return (
+        f"cd {folder(run)} 2>/dev/null || exit 0; {_find(run)}"
+        "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
+        "gone() { n=0; while alive; do n=$((n+1)); [ $n -gt $1 ] && return 1; sleep 0.1; done; }; "
+        "alive || exit 0; kill -TERM $pid; gone 30 && exit 0; "
+        "kill -TERM $pid; gone 25 && exit 0; kill -KILL $pid; gone 20"
+    )
+
+
+def sweep(run: str) -> str:
+    """Shell on any phone: ends what is left of the run there; prints what would not end."""
+    return (
+        f"{_find(run)}"
+        'p=$(pids); [ -z "$p" ] && exit 0; kill -TERM $p 2>/dev/null; '
+        'n=0; while p=$(pids); [ -n "$p" ]; do n=$((n+1)); [ $n -gt 15 ] && break; sleep 0.1; '
+        'done; [ -z "$p" ] && exit 0; kill -KILL $p 2>/dev/null; sleep 0.3; pids'
+    )
+
+
+def read_finals(run: str) -> str:
+    """Shell on any phone: its final record, if it wrote one."""
+    return f"cat {folder(run)}/rank-*.final.json 2>/dev/null || true"
+
+
+def look_at_rank(run: str) -> str:
+    """Shell on any phone: the states of the run's processes on one line, then its progress."""
+    return (
+        f"{_find(run)}for p in $(pids); do sed 's/.*) \\(.\\) .*/\\1/' /proc/$p/stat; "
+        f"done 2>/dev/null | tr '\\n' ' '; echo; "
+        f"cat {folder(run)}/rank-*.progress.json 2>/dev/null || true"
+    )

@@ -1,0 +1,55 @@
+"""Look for the phone that a silent run waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fleetctl.jobs import onphone
+from fleetctl.remote import Fleet
+from trainer.formats import FormatError, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class RankLook:
+    """One rank seen from outside: its processes' states (as in /proc) and its own progress."""
+
+    states: frozenset[str]
+    iteration: int | None
+
+
+async def stuck(fleet: Fleet, run: str, phones: Sequence[str]) -> dict[str, str]:
+    """Phones that keep the run from going on, each with the reason; none if all seem to work."""
+    answers = await fleet.run(phones, onphone.look_at_rank(run), timeout_seconds=10)
+    looks: dict[str, RankLook] = {}
+    found: dict[str, str] = {}
+    for phone, answer in answers.items():
+        if answer.error is not None:
+            found[phone] = str(answer.error)
+        else:
+            looks[phone] = read_look(answer.stdout)
+    return found or suspects(looks)
+
+
+def read_look(text: str) -> RankLook:
+    """The output of `onphone.look_at_rank`: a line of state letters, then the progress file."""
+    states, _, progress = text.partition("\n")
+    try:
+        iteration = Progress.from_json(progress).iteration
+    except FormatError:
+        iteration = None
+    return RankLook(frozenset(states.split()), iteration)
+
+
+def suspects(looks: Mapping[str, RankLook]) -> dict[str, str]:
+    """Ranks that are gone or stopped, though their phone answers. Pure."""
+    found = {}
+    for phone, look in looks.items():
+        if not look.states:
+            found[phone] = f"{phone} answers, but its rank is gone"
+        elif look.states & {"T", "t"}:
+            found[phone] = (
+                f"{phone} answers, but its rank is stopped (frozen by Android); "
+                "check the freezer setting and the wake lock"
+            )
+    return found

@@ -1,0 +1,187 @@
+"""A run's folder on the controller: what was asked, what happened, what came out.
+
+`events.jsonl` is the truth about a run's life; everything that `jobs` shows follows from it. The
+folder holds all of the run, so a copy of it is a copy of the run.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from fleetctl.errors import ExitCode, FleetError
+from fleetctl.rack import InputError
+from trainer.formats import Plan
+
+type RunState = Literal["preparing", "running", "done", "failed", "stopped"]
+
+
+class Supervised(FleetError):
+    """Another process of fleetctl supervises the run."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.HELD
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One line of `fleetctl jobs`. Times are Unix seconds; `phones` are in rank order."""
+
+    name: str
+    state: RunState
+    phones: tuple[str, ...]
+    started: float | None = None
+    ended: float | None = None
+    test_accuracy: float | None = None
+    reason: str | None = None
+    supervised: bool = False
+    """Whether a process follows it now; a run without one goes on, but nobody recovers it."""
+    resumed_from: str | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.state in ("done", "failed", "stopped")
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class RunFolder:
+    """`runs/NAME/` of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name
+        self.events_file = path / "events.jsonl"
+        self.plan_file = path / "plan.json"
+        self.progress_file = path / "progress.jsonl"
+        self.log_file = path / "mpirun.log"
+        self.job_file = path / "job.yml"
+        self.finals = path / "final"
+        self.checkpoints = path / "checkpoints"
+
+    def record(self, kind: str, **facts: Any) -> None:
+        """Append one event; one write, so that events of two processes never mix."""
+        line = json.dumps({"time": time.time(), "kind": kind, **facts}) + "\n"
+        with self.events_file.open("a") as file:
+            file.write(line)
+            file.flush()
+            os.fsync(file.fileno())
+
+    def events(self) -> list[dict[str, Any]]:
+        """All events so far; a line that a crash cut off is left out."""
+        found: list[dict[str, Any]] = []
+        if self.events_file.exists():
+            for line in self.events_file.read_text().splitlines():
+                try:
+                    found.append(json.loads(line))
+                except json.JSONDecodeError:
+                    continue
+        return found
+
+    def plan(self) -> Plan | None:
+        """The plan; None for a command that the trainer does not run."""
+        return Plan.read(self.plan_file) if self.plan_file.exists() else None
+
+    def summary(self) -> Summary:
+        """State and outcome, out of the events."""
+        state: RunState = "preparing"
+        facts: dict[str, Any] = {}
+        for event in self.events():
+            match event["kind"]:
+                case "created":
+                    facts["phones"] = tuple(event["phones"])
+                    facts["resumed_from"] = event.get("resumed_from")
+                    facts["started"] = event["time"]
+                case "started":
+                    state = "running"
+                case "ended":
+                    state = event["state"]
+                    facts["ended"] = event["time"]
+                    facts["reason"] = event.get("reason")
+                    facts["test_accuracy"] = event.get("test_accuracy")
+        facts.setdefault("phones", ())
+        summary = Summary(self.name, state, **facts)
+        if summary.over:
+            return summary
+        return Summary(self.name, state, **facts, supervised=self.supervisor() is not None)
+
+    @property
+    def stop_requested(self) -> bool:
+        """Whether a person asked for its end."""
+        return any(event["kind"] == "stop-requested" for event in self.events())
+
+    @contextmanager
+    def supervise(self) -> Iterator[None]:
+        """Be the one process that follows the run. Raises Supervised when another one is.
+
+        The lock ends with the process, however that ends, so a lost supervisor is seen at once.
+        """
+        with (self.path / "supervisor.lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Supervised(
+                    f"run {self.name} is supervised by process {self.supervisor()}; "
+                    "follow it with `fleetctl logs -f`"
+                ) from None
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield
+
+    def supervisor(self) -> int | None:
+        """The process that supervises the run, if one does."""
+        path = self.path / "supervisor.lock"
+        if not path.exists():
+            return None
+        with path.open("r+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = file.read().strip()
+                return int(text) if text.isdigit() else 0
+        return None
+
+
+def create(runs: Path, base: str) -> RunFolder:
+    """The next run of that name: `digits-1`, `digits-2`, …; two callers never get the same."""
+    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    pattern = re.compile(re.escape(base) + r"-(\d+)")
+    taken = [int(m[1]) for each in runs.iterdir() if (m := pattern.fullmatch(each.name))]
+    number = max(taken, default=0) + 1
+    while True:
+        path = runs / f"{base}-{number}"
+        try:
+            path.mkdir()
+            return RunFolder(path)
+        except FileExistsError:
+            number += 1
+
+
+def all_runs(runs: Path) -> list[RunFolder]:
+    """All runs, newest first."""
+    found = [RunFolder(path) for path in runs.iterdir()] if runs.exists() else []
+    known = [run for run in found if run.events_file.exists()]
+    return sorted(known, key=lambda run: run.events()[0]["time"], reverse=True)
+
+
+def find(runs: Path, name: str | None) -> RunFolder:
+    """The run of that name, the newest one by default. Raises InputError."""
+    known = all_runs(runs)
+    if not known:
+        raise InputError("there is no run yet; start one with `fleetctl launch`")
+    if name is None:
+        return known[0]
+    for run in known:
+        if run.name == name:
+            return run
+    newest = ", ".join(run.name for run in known[:5])
+    raise InputError(f"there is no run {name!r}; the newest are {newest}")

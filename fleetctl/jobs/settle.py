@@ -1,0 +1,137 @@
+"""Finish a run's bookkeeping: sweep, collect, judge, release. Safe to repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from fleetctl.jobs import checkpoints, onphone
+from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.verdict import Evidence, Verdict, judge
+from fleetctl.remote import Fault, Fleet, PhoneError
+from fleetctl.state import State
+from trainer.formats import Final, FormatError, final_name
+
+END_LIMIT_SECONDS = 15.0
+
+
+async def settle(
+    fleet: Fleet,
+    state: State,
+    run: RunFolder,
+    phones: Sequence[str],
+    addresses: Mapping[str, str],
+    *,
+    blamed: Mapping[str, str],
+    stopped: bool = False,
+    trouble: str | None = None,
+) -> Verdict:
+    """End what is left of the run on its phones and write down how it ended.
+
+    `blamed`: phones that are known to be out of order and are not asked again. `trouble`: why the
+    supervision ended the run, when no phone is to blame.
+    """
+    asked = [phone for phone in phones if phone not in blamed]
+    head = phones[0]
+    if head in asked:
+        await fleet.run_on(head, onphone.end_mpirun(run.name), timeout_seconds=END_LIMIT_SECONDS)
+    unreachable = await _sweep(fleet, run, asked)
+    reachable = [phone for phone in asked if phone not in unreachable]
+    finals = await _collect_finals(fleet, run, phones, reachable)
+    code = None
+    if head in reachable:
+        code = await _collect_from_head(fleet, run, head)
+    evidence = Evidence(
+        phones=phones,
+        addresses=addresses,
+        finals=finals,
+        unreachable=unreachable,
+        blamed=blamed,
+        mpirun_code=code,
+        log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
+        stopped=stopped,
+    )
+    verdict = judge(evidence)
+    if trouble and verdict.state == "failed" and not verdict.culprits:
+        verdict = replace(verdict, reason=trouble)
+    for phone, reason in verdict.culprits.items():
+        state.record_health(phone, "CRITICAL", f"{reason} (ended run {run.name})")
+    state.record_contact(
+        {phone: phone not in unreachable and phone not in blamed for phone in phones}
+    )
+    state.release(run.name)
+    run.record(
+        "ended",
+        state=verdict.state,
+        reason=verdict.reason,
+        test_accuracy=verdict.test_accuracy,
+        mpirun_code=code,
+    )
+    return verdict
+
+
+async def _sweep(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
+    """End every process of the run; returns the phones that could not be asked."""
+    command = onphone.sweep(run.name)
+    answers = await fleet.run(phones, command, timeout_seconds=END_LIMIT_SECONDS)
+    # A connection that broke proves nothing yet; one that cannot be made anew does.
+    lost = [p for p, answer in answers.items() if answer.error and answer.error.fault is Fault.LOST]
+    answers |= await fleet.run(lost, command, timeout_seconds=END_LIMIT_SECONDS)
+    unreachable = {}
+    for phone, answer in answers.items():
+        if answer.error is not None:
+            unreachable[phone] = str(answer.error)
+        elif left := answer.stdout.split():
+            run.record("not-swept", phone=phone, processes=left)
+    return unreachable
+
+
+async def _collect_finals(
+    fleet: Fleet, run: RunFolder, phones: Sequence[str], reachable: Sequence[str]
+) -> dict[int, Final]:
+    """Every rank's own final record, from its own phone."""
+    answers = await fleet.run(reachable, onphone.read_finals(run.name), timeout_seconds=10)
+    run.finals.mkdir(exist_ok=True)
+    finals: dict[int, Final] = {}
+    for phone, answer in answers.items():
+        if not answer.stdout.strip():
+            continue
+        try:
+            final = Final.from_json(answer.stdout, f"final record of {phone}")
+            if (final.run, final.phone, phones[final.rank]) != (run.name, phone, phone):
+                raise FormatError(f"final record of {phone} is of {final.phone}, run {final.run}")
+        except (FormatError, IndexError) as error:
+            run.record("final-refused", phone=phone, reason=str(error))
+            continue
+        finals[final.rank] = final
+        final.write(run.finals / final_name(final.rank))
+    return finals
+
+
+async def _collect_from_head(fleet: Fleet, run: RunFolder, head: str) -> int | None:
+    """The log, the progress and the newest checkpoints; returns mpirun's exit code."""
+    folder = onphone.folder(run.name)
+    for name, local in (("mpirun.log", run.log_file), ("progress.jsonl", run.progress_file)):
+        try:
+            await fleet.get(head, f"{folder}/{name}", local)
+        except PhoneError as error:
+            if run.plan_file.exists() or name == "mpirun.log":
+                run.record("not-fetched", phone=head, file=name, reason=str(error))
+    plan = run.plan()
+    if plan is not None:
+        await _collect_checkpoints(fleet, run, head, plan.checkpoint.keep)
+    answer = await fleet.run_on(head, f"cat {folder}/mpirun.rc")
+    return int(answer.stdout) if answer.ok and answer.stdout.strip().isdigit() else None
+
+
+async def _collect_checkpoints(fleet: Fleet, run: RunFolder, head: str, keep: int) -> None:
+    command = f"cd {onphone.folder(run.name)}/checkpoints 2>/dev/null && ls"
+    names = (await fleet.run_on(head, command)).stdout.split()
+    run.checkpoints.mkdir(exist_ok=True)
+    for name in names:
+        if not (run.checkpoints / name).exists():
+            try:
+                await checkpoints.fetch(fleet, run, head, name)
+            except (PhoneError, FormatError) as error:
+                run.record("checkpoint-refused", phone=head, name=name, reason=str(error))
+    checkpoints.prune(run, keep)

@@ -1,0 +1,197 @@
+"""Follow a run that is going on, notice what goes wrong, and end it well.
+
+The first follower and one that re-attaches do the same: everything is read anew from the head
+phone, so nothing depends on what an earlier process of fleetctl still knew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from fleetctl.jobs import checkpoints, copies, onphone, probes
+from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.settle import settle
+from fleetctl.jobs.tracker import Tracker
+from fleetctl.jobs.verdict import Verdict
+from fleetctl.remote import Fleet, PhoneError
+from fleetctl.state import State
+from trainer.formats import CheckpointEvent, FormatError, Plan, event_from_json
+
+PATIENCE_WITH_THE_LIVING = 10
+"""Deadlines that may pass while every phone answers and its rank runs, before the run is ended."""
+
+
+@dataclass(slots=True)
+class Watch:
+    """One supervision: who is watched, and what is called when something is to be shown."""
+
+    fleet: Fleet
+    state: State
+    run: RunFolder
+    phones: tuple[str, ...]
+    addresses: dict[str, str]
+    on_progress: Callable[[Tracker], None] = lambda _: None
+    on_log: Callable[[str], None] = lambda _: None
+    on_remark: Callable[[str], None] = lambda _: None
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    tracker: Tracker = field(default_factory=Tracker)
+    blamed: dict[str, str] = field(default_factory=dict)
+    trouble: asyncio.Event = field(default_factory=asyncio.Event)
+    trouble_reason: str | None = None
+    heard: float = field(default_factory=time.monotonic)
+
+    @property
+    def head(self) -> str:
+        return self.phones[0]
+
+
+async def supervise(watch: Watch) -> Verdict:
+    """Follow the run to its end, its stop, or its failure, and settle it.
+
+    Cancelling leaves the run as it is: it goes on, unsupervised.
+    """
+    plan = watch.run.plan()
+    tasks = [
+        asyncio.create_task(_await_end(watch)),
+        asyncio.create_task(watch.stop_requested.wait()),
+        asyncio.create_task(watch.trouble.wait()),
+    ]
+    helpers = [asyncio.create_task(_follow_log(watch))]
+    helpers += [asyncio.create_task(_watch_phone(watch, phone)) for phone in watch.phones]
+    if plan is not None:
+        helpers.append(asyncio.create_task(_follow_progress(watch, plan)))
+        helpers.append(asyncio.create_task(_watch_deadline(watch)))
+    try:
+        # A helper that breaks is a bug, and must not pass for silence.
+        waiting: set[asyncio.Task[object]] = {*tasks, *helpers}
+        while not any(task.done() for task in tasks):
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in [task for task in waiting if task.done()]:
+                waiting.discard(task)
+                task.result()
+    finally:
+        for task in (*tasks, *helpers):
+            task.cancel()
+        await asyncio.gather(*tasks, *helpers, return_exceptions=True)
+    stopped = watch.stop_requested.is_set()
+    for phone, reason in watch.blamed.items():
+        watch.run.record("suspect", phone=phone, reason=reason)
+        watch.on_remark(reason)
+    if stopped:
+        watch.on_remark(f"stopping {watch.run.name} on {len(watch.phones)} phones")
+    return await settle(
+        watch.fleet,
+        watch.state,
+        watch.run,
+        watch.phones,
+        watch.addresses,
+        blamed=watch.blamed,
+        stopped=stopped,
+        trouble=watch.trouble_reason,
+    )
+
+
+async def _await_end(watch: Watch) -> None:
+    """Return when mpirun has ended on the head phone. A lost connection is made again."""
+    while True:
+        try:
+            lines = watch.fleet.stream(watch.head, onphone.wait_for_end(watch.run.name))
+            async with aclosing(lines):
+                async for _ in lines:
+                    return
+        except PhoneError:
+            # Whether the phone is to blame, its own watcher finds out.
+            await asyncio.sleep(copies.RECONNECT_PAUSE_SECONDS)
+
+
+async def _watch_phone(watch: Watch, phone: str) -> None:
+    """Blame the phone when its connection breaks and no new one can be made."""
+    while True:
+        try:
+            connection = await watch.fleet.connection(phone)
+            await connection.wait_closed()
+            watch.run.record("connection-lost", phone=phone)
+            await watch.fleet.connection(phone)
+        except PhoneError as error:
+            watch.blamed[phone] = str(error)
+            watch.trouble.set()
+            return
+
+
+async def _watch_deadline(watch: Watch) -> None:
+    """Notice a run that is silent for too long, and find the phone that it waits for."""
+    passed = 0
+    while True:
+        limit = watch.tracker.deadline_seconds
+        silent = time.monotonic() - watch.heard
+        if silent < limit * (passed + 1):
+            passed = 0 if silent < limit else passed
+            await asyncio.sleep(1)
+            continue
+        passed += 1
+        found = await probes.stuck(watch.fleet, watch.run.name, watch.phones)
+        if found:
+            watch.blamed |= found
+        elif passed < PATIENCE_WITH_THE_LIVING:
+            watch.run.record("slow", silent_seconds=round(silent))
+            watch.on_remark(
+                f"no progress for {silent:.0f} s, though every phone answers and its rank runs"
+            )
+            continue
+        else:
+            watch.trouble_reason = f"no progress for {silent:.0f} s, though every phone answers"
+        watch.trouble.set()
+        return
+
+
+async def _follow_progress(watch: Watch, plan: Plan) -> None:
+    """Copy progress.jsonl line by line; keep the run's newest checkpoints here."""
+    fetching: set[asyncio.Task[None]] = set()
+    for line in copies.whole_lines(watch.run.progress_file):
+        watch.tracker.take(event_from_json(line))
+    await copies.follow(
+        watch.fleet,
+        watch.head,
+        f"{onphone.folder(watch.run.name)}/progress.jsonl",
+        watch.run.progress_file,
+        lambda line: _take(watch, plan, line, fetching),
+    )
+
+
+def _take(watch: Watch, plan: Plan, line: str, fetching: set[asyncio.Task[None]]) -> None:
+    try:
+        event = event_from_json(line)
+    except FormatError as error:
+        watch.run.record("progress-refused", reason=str(error))
+        return
+    watch.heard = time.monotonic()
+    watch.tracker.take(event)
+    watch.on_progress(watch.tracker)
+    if isinstance(event, CheckpointEvent):
+        task = asyncio.create_task(_keep_checkpoint(watch, plan, event))
+        fetching.add(task)
+        task.add_done_callback(fetching.discard)
+
+
+async def _keep_checkpoint(watch: Watch, plan: Plan, event: CheckpointEvent) -> None:
+    name = event.path.rsplit("/", 1)[-1]
+    if (watch.run.checkpoints / name).exists():
+        return
+    try:
+        await checkpoints.fetch(watch.fleet, watch.run, watch.head, name)
+    except (PhoneError, FormatError) as error:
+        # The next one may come, and the phones keep theirs.
+        watch.run.record("checkpoint-refused", phone=watch.head, name=name, reason=str(error))
+        return
+    watch.run.record("checkpoint", iteration=event.iteration, name=name)
+    checkpoints.prune(watch.run, plan.checkpoint.keep)
+
+
+async def _follow_log(watch: Watch) -> None:
+    """Copy mpirun.log line by line."""
+    remote = f"{onphone.folder(watch.run.name)}/mpirun.log"
+    await copies.follow(watch.fleet, watch.head, remote, watch.run.log_file, watch.on_log)
