@@ -31,6 +31,7 @@ class Package:
     aliases: tuple[tuple[str, str], ...] = ()
     libexec: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
+    share: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
@@ -119,6 +120,8 @@ def fill(package: Package, root: Path, recipe: Path) -> None:
         for source in sources:
             (root / folder).mkdir(parents=True, exist_ok=True)
             copy_program(source, root / folder / source.name)
+    for name in package.share:
+        shutil.copytree(Path("/usr/share") / name, root / "share" / name)
     if package.name == "python":
         lay_standard_library(root)
     if package.modules:
