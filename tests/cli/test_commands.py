@@ -1,0 +1,81 @@
+"""status, drain, undrain and check as a person calls them, on a rack that nobody has enrolled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fleetctl.cli.main import cli
+from fleetctl.rack import RackError
+
+RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-22]\n"
+
+
+@pytest.fixture
+def rack_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path / "home"))
+    path = tmp_path / "rack.yml"
+    path.write_text(RACK)
+    monkeypatch.setenv("PHONERACK_RACK", str(path))
+    return path
+
+
+def fleetctl(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+def states(*nodes: str) -> dict[str, Any]:
+    document = json.loads(fleetctl("status", "-o", "json", *nodes).stdout)
+    assert document["schema"] == 1
+    return {phone["name"]: phone["state"] for phone in document["phones"]}
+
+
+def test_a_drained_phone_shows_and_leaves_node_sets(rack_file: Path) -> None:
+    assert fleetctl("drain", "phone002", "--why", "screen broken").exit_code == 0
+    assert states()["phone002"] == "drained"
+    assert list(states("@phones!@drained")) == ["phone001", "phone003"]
+    assert fleetctl("undrain", "@drained").exit_code == 0
+    assert states()["phone002"] == "suspect"
+
+
+def test_status_without_any_answer_ends_with_four(rack_file: Path) -> None:
+    done = fleetctl("status")
+    assert done.exit_code == 4
+    assert "phone[001-003] has no host key in" in " ".join(done.stdout.split())
+
+
+def test_nobody_is_lost_before_enrolment(rack_file: Path) -> None:
+    assert set(states().values()) == {"suspect"}
+
+
+@pytest.mark.parametrize("command", ["status", "drain --why x", "undrain"])
+def test_unknown_phones_are_refused(rack_file: Path, command: str) -> None:
+    done = fleetctl(*command.split(), "phone004")
+    assert isinstance(done.exception, RackError)
+    assert "no phone phone004 in this rack" in str(done.exception)
+
+
+@pytest.mark.parametrize("arguments", [(), ("@drained",)])
+def test_drain_wants_phones(rack_file: Path, arguments: tuple[str, ...]) -> None:
+    assert fleetctl("drain", "--why", "x", *arguments).exit_code == 2
+    assert set(states().values()) == {"suspect"}
+
+
+def test_check_rack_lists_mistakes_for_programs_too(rack_file: Path) -> None:
+    rack_file.write_text(RACK.replace("medium", "mediun"))
+    done = fleetctl("check", "rack", "-o", "json")
+    assert isinstance(done.exception, RackError)
+    first = json.loads(done.stdout)["mistakes"][0]
+    assert (first["line"], first["what"]) == (2, "`medium` is missing")
+
+
+def test_check_rack_shows_warnings(rack_file: Path) -> None:
+    rack_file.write_text(RACK.replace("20-22", "20-49"))
+    done = fleetctl("check", "rack")
+    assert done.exit_code == 0
+    assert "30 phones on Wi-Fi share its air time" in done.stdout
+    assert "not enrolled: phone[001-030]" in done.stdout

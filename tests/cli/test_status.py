@@ -1,0 +1,170 @@
+"""What `fleetctl status` says about phones."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fleetctl.checks import vitals as vitals_module
+from fleetctl.checks.vitals import Vitals
+from fleetctl.cli.status_view import as_json, make_rows, render
+from fleetctl.rack import Network, Phone, Rack
+from fleetctl.remote import Fault, PhoneError, Result
+from fleetctl.state import Contact, Drain, PhoneFacts
+
+NOW = 1_000_000.0
+SEEN = PhoneFacts(contact=Contact(seen=NOW - 3))
+
+
+def rack(phones: int) -> Rack:
+    return Rack(
+        "lab",
+        Network(IPv4Network("10.0.0.0/16"), "ethernet"),
+        {
+            f"phone{n:03}": Phone(f"phone{n:03}", f"10.0.1.{n}", switch="sw1", port=n)
+            for n in range(1, phones + 1)
+        },
+    )
+
+
+def text_of(
+    phones: int,
+    facts: dict[str, PhoneFacts],
+    vitals: dict[str, Vitals],
+    width: int = 80,
+    height: int | None = None,
+) -> str:
+    chosen = rack(phones)
+    known = dict.fromkeys(chosen.phones, SEEN) | facts
+    rows = make_rows(chosen, list(chosen.phones), known, vitals, NOW)
+    console = Console(file=StringIO(), width=width)
+    console.print(render(chosen, rows, width, height))
+    assert isinstance(console.file, StringIO)
+    return console.file.getvalue()
+
+
+def snapshot(age_seconds: float = 2, **values: float) -> str:
+    metrics: dict[str, Any] = {
+        f"phonerack_{name}": [{"labels": {}, "value": value}] for name, value in values.items()
+    }
+    metrics["phonerack_training_info"] = [{"labels": {"run": "digits-1", "rank": "0"}, "value": 1}]
+    document = {"version": 1, "time": 500.0, "errors": {}, "metrics": metrics}
+    return f"{500 + age_seconds:.0f}\n{json.dumps(document)}"
+
+
+def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:
+    text = snapshot(battery_temperature_celsius=31.4, training_iteration=7, training_loss=0.5)
+    assert vitals_module.read("phone001", Result(0, text)) == Vitals(
+        reached=True, temperature_celsius=31.4, run="digits-1", iteration=7, loss=0.5
+    )
+
+
+def test_what_the_exporter_cannot_read_is_unknown_not_zero() -> None:
+    look = vitals_module.read("phone001", Result(0, snapshot(training_loss=0.5)))
+    assert (look.temperature_celsius, look.battery_ratio) == (None, None)
+
+
+def test_a_bare_phone_is_reached_and_says_nothing() -> None:
+    assert vitals_module.read("phone001", Result(0, "500\n")) == Vitals(reached=True)
+
+
+def test_a_silent_exporter_is_named_and_its_old_values_are_not_shown() -> None:
+    look = vitals_module.read("phone001", Result(0, snapshot(90, training_loss=0.5)))
+    assert look.loss is None
+    assert look.problem is not None
+    assert look.problem.startswith("phone001: its exporter has been silent for 90 s")
+
+
+@pytest.mark.parametrize("text", ["", "x\n{", "500\n{}", "500\n[1]"])
+def test_a_damaged_snapshot_is_a_problem_or_nothing_but_never_a_crash(text: str) -> None:
+    look = vitals_module.read("phone001", Result(0, text))
+    assert look.reached
+    assert look.loss is None
+
+
+@pytest.mark.parametrize(
+    ("fault", "reached"),
+    [
+        (Fault.UNREACHABLE, False),
+        (Fault.REFUSED, False),
+        (Fault.TIMEOUT, False),
+        (Fault.LOST, False),
+        (Fault.THROTTLED, True),
+        (Fault.AUTH, True),
+        (Fault.HOST_KEY_CHANGED, None),
+    ],
+)
+def test_throttled_is_not_down(fault: Fault, reached: bool | None) -> None:
+    result = Result(None, error=PhoneError("phone001", fault, "phone001 …"))
+    assert vitals_module.read("phone001", result).reached is reached
+
+
+def test_the_table_counts_states_and_shows_training() -> None:
+    shown = text_of(
+        2,
+        {"phone001": PhoneFacts(run="digits-1", contact=Contact(seen=NOW))},
+        {
+            "phone001": Vitals(
+                True, None, 31.4, 0.8, "digits-1", iteration=12, iterations=80, loss=0.25
+            )
+        },
+    )
+    assert "rack lab: 2 phones, 1 ready, 1 busy" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("phone001"))
+    assert line.split() == [
+        "phone001",
+        "busy",
+        "sw1:1",
+        "31",
+        "80%",
+        "digits-1",
+        "12/80",
+        "0.2500",
+        "-",
+        "0s",
+    ]
+
+
+def test_who_drained_a_phone_and_why_is_said() -> None:
+    drain = Drain("ann", "screen broken", "person", NOW)
+    shown = text_of(1, {"phone001": PhoneFacts(drains=(drain,))}, {})
+    assert "phone001 drained by ann: screen broken" in shown
+
+
+def test_equal_problems_of_many_phones_are_one_line() -> None:
+    problems = {
+        f"phone{n:03}": Vitals(False, f"phone{n:03} (10.0.1.{n}) is unreachable: no answer; check")
+        for n in range(1, 41)
+    }
+    shown = text_of(40, {}, problems)
+    assert "phone[001-040] is unreachable: no answer; check" in shown
+    assert shown.count("unreachable") == 1
+
+
+@pytest.mark.parametrize("phones", [1, 6, 30, 138])
+def test_a_watched_rack_of_any_size_fits_80_by_24(phones: int) -> None:
+    lost = PhoneFacts(contact=Contact(seen=NOW - 60, missed_since=NOW - 30))
+    name = f"phone{phones:03}"
+    problems = {
+        f"phone{n:03}": Vitals(True, f"phone{n:03}: problem number {n} " + "x" * 90)
+        for n in range(1, phones)
+    }
+    lines = text_of(phones, {name: lost}, problems, 80, 24).splitlines()
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 80
+    assert any(line.startswith(f"{name}  lost") for line in lines)
+
+
+def test_json_has_every_phone_with_unknown_as_null() -> None:
+    chosen = rack(2)
+    rows = make_rows(chosen, list(chosen.phones), {}, {}, NOW)
+    document = as_json(chosen, rows)
+    first = document["phones"][0]
+    assert (first["name"], first["state"], first["port"]) == ("phone001", "suspect", 1)
+    assert first["temperature_celsius"] is None
+    assert len(document["phones"]) == 2
