@@ -118,9 +118,10 @@ def check_rate(rate: str) -> str:
 def plan_fabric(rack: Rack, rate: str | None = None) -> FabricPlan:
     """The fabric of `rack`; `rate` in tc's words (`200mbit`) shapes each phone's link both ways."""
     network = rack.network
-    if network.controller is None or network.services is None:
+    if None in (network.controller, network.services) or network.controller == network.services:
         raise RackError(
-            f"rack `{rack.name}`: a stand-in rack needs `controller` and `services` addresses"
+            f"rack `{rack.name}`: a stand-in rack needs `controller` and `services` in `network`, "
+            "two addresses: the one is this machine, the other a container"
         )
     bridges = tuple(interface_name(name) for name in rack.switches) or ("lan",)
     ports = {phone.name: _phone_port(rack, phone, bridges[0]) for phone in rack.phones.values()}

@@ -95,6 +95,8 @@ class Rig:
                 "/standin/hw": str(self.folders.hardware(name)),
                 "/standin/enrol": str(self.folders.enrol(name)),
                 "/proc/stat": str(self.folders.denied),
+                # Else podman shows the host's.
+                "/etc/resolv.conf": str(self.folders.denied),
             },
             cpu=self.cpu(name),
         )
@@ -112,7 +114,7 @@ class Rig:
             host=SERVICES,
             folder=str(self.paths.dir),
             hostname=SERVICES,
-            options=(*_DHCP_OPTIONS, "--network=podman"),
+            options=(*_DHCP_OPTIONS, "--systemd=always", "--network=podman"),
             mounts={"/standin/enrol": str(self.folders.enrol(SERVICES))},
         )
 

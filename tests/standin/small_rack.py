@@ -1,0 +1,135 @@
+"""A small stand-in rack of a test's own, with a DHCP server, apart from the suite's shared one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+FLEETCTL = Path(sys.executable).with_name("fleetctl")
+PHONES = ("phone001", "phone002", "phone003", "phone004")
+
+
+@dataclass(frozen=True)
+class SmallRack:
+    """Four phones on two switches: the network is 10.`subnet`.0.0/24."""
+
+    name: str
+    subnet: int
+    home: Path
+
+    @property
+    def file(self) -> Path:
+        return self.home / f"{self.name}.yml"
+
+    @property
+    def folder(self) -> Path:
+        return self.home / self.name
+
+    @property
+    def namespace(self) -> str:
+        return f"pr-{self.name}"
+
+    def write(self) -> None:
+        from standin.record import native_target
+
+        network = f"10.{self.subnet}.0"
+        self.file.write_text(
+            f"""
+rack: {self.name}
+network:
+  {{cidr: {network}.0/24, medium: ethernet, dhcp: ours, controller: {network}.1,
+   services: {network}.2}}
+switches:
+  sw1: {{ports: 52, uplinks: 49}}
+  sw2: {{ports: 52, uplinks: 49}}
+phones:
+  - {{target: {native_target()}, switch: sw1, ports: 1-2, addresses: {network}.11-12}}
+  - {{target: {native_target()}, switch: sw2, ports: 1-2, addresses: {network}.13-14}}
+"""
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {"PHONERACK_HOME": str(self.home), "PHONERACK_RACK": str(self.file)}
+        return {**os.environ, **kept, "COLUMNS": "200"}
+
+    def try_standin(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [FLEETCTL, "standin", *arguments],
+            env=self.environment,
+            text=True,
+            capture_output=True,
+            timeout=900,
+        )
+
+    def standin(self, *arguments: str) -> str:
+        done = self.try_standin(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def seen(self) -> dict[str, tuple[str, list[str] | None]]:
+        """State and faults of each phone."""
+        phones = json.loads(self.standin("list", "-o", "json"))["phones"]
+        return {phone["name"]: (phone["state"], phone["faults"]) for phone in phones}
+
+    def ssh(self, phone: str, *command: str) -> subprocess.CompletedProcess[str]:
+        place = PHONES.index(phone) + 1
+        options = {
+            "UserKnownHostsFile": self.folder / "ssh/known_hosts",
+            "HostKeyAlias": phone,
+            "StrictHostKeyChecking": "yes",
+            "IdentitiesOnly": "yes",
+            "BatchMode": "yes",
+            "ConnectTimeout": "2",
+        }
+        return subprocess.run(
+            [
+                *("ssh", "-p", "8022", "-l", "phone", "-i", self.folder / "ssh/operator"),
+                *(f"-o{name}={value}" for name, value in options.items()),
+                f"10.{self.subnet}.0.1{place}",
+                *command,
+            ],
+            text=True,
+            capture_output=True,
+        )
+
+    def answers(self, phone: str, tries: int = 1) -> bool:
+        """Whether ssh gets through to the phone within so many tries of 2 s."""
+        return any(self.ssh(phone, "true").returncode == 0 for _ in range(tries))
+
+    @contextmanager
+    def dhcp(self) -> Iterator[None]:
+        """A DHCP server on the services host, before the role that will bring the rack's own."""
+        phones = json.loads(self.standin("up", "-o", "json"))["phones"]
+        configuration = self.home / "udhcpd.conf"
+        first, last = f"10.{self.subnet}.0.11", f"10.{self.subnet}.0.14"
+        lines = [f"start {first}", f"end {last}", "interface rack0", "lease_file /leases"]
+        lines += ["option subnet 255.255.255.0", "option lease 3600"]
+        lines += [f"static_lease {phone['mac']} {phone['address']}" for phone in phones]
+        configuration.write_text("\n".join(lines) + "\n")
+        server = f"{self.namespace}-test-dhcp"
+        image = output("podman", "inspect", "-f", "{{.ImageName}}", f"{self.namespace}-phone001")
+        output(
+            *("podman", "run", "--detach", "--rm", f"--name={server}", "--user=0"),
+            *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
+            *("--cap-add=NET_RAW", "--cap-add=NET_ADMIN"),
+            f"--network=container:{self.namespace}-services",
+            f"--volume={configuration}:/udhcpd.conf:ro",
+            *(image.strip(), "/system/bin/sh", "-c"),
+            "touch /leases && exec /system/bin/busybox udhcpd -f /udhcpd.conf",
+        )
+        try:
+            yield
+        finally:
+            subprocess.run(["podman", "rm", "--force", "--time=0", server], capture_output=True)
+
+
+def output(*command: str) -> str:
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout
