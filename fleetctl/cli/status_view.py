@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 WIDE_COLUMNS = 110
 """Terminals narrower than this do without model and address."""
 
+_NAME = "\0"
+"""Stands for the phone's name in a problem that others may have too."""
+
 _STYLES: dict[PhoneState, str] = {
     "ready": "green",
     "busy": "cyan",
@@ -125,7 +128,8 @@ def render(
     parts: list[RenderableType] = [Text(_headline(rack, rows), style="bold"), table]
     if len(shown) < len(rows):
         parts.append(Text(f"… and {len(rows) - len(shown)} more phones"))
-    parts += [Text(remark, no_wrap=True, overflow="ellipsis") for remark in remarks]
+    # A limited height leaves each remark one line; else all of its words are shown.
+    parts += [Text(remark, no_wrap=height is not None, overflow="ellipsis") for remark in remarks]
     return Group(*parts)
 
 
@@ -178,7 +182,7 @@ def _headline(rack: Rack, rows: Sequence[Row]) -> str:
 
 
 def _remarks(rows: Sequence[Row]) -> list[str]:
-    problems = [row.vitals.problem for row in rows if row.vitals.problem]
+    problems = _folded(rows)
     drains = [
         f"{row.phone.name} drained by {drain.who}: {drain.why}"
         for row in rows
@@ -187,7 +191,7 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
     health = [
         f"{row.phone.name} suspect: {_suspicion(row.facts)}"
         for row in rows
-        if row.state == "suspect"
+        if row.state == "suspect" and not row.vitals.problem
     ]
     return problems + drains + health
 
@@ -195,7 +199,22 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
 def _suspicion(facts: PhoneFacts) -> str:
     if facts.health is not None and facts.health.status == "CRITICAL":
         return facts.health.message
+    if facts.contact.seen is None:
+        return "not seen yet"
     return "it was away; the preflight of the next launch decides"
+
+
+def _folded(rows: Sequence[Row]) -> list[str]:
+    """Problems, those of several phones that are equal in one line for all of them."""
+    from fleetctl.rack.nodesets import fold
+
+    owners: dict[str, list[str]] = {}
+    for row in rows:
+        if row.vitals.problem:
+            name = row.phone.name
+            text = row.vitals.problem.replace(f"{name} ({row.phone.address})", name)
+            owners.setdefault(text.replace(name, _NAME), []).append(name)
+    return [text.replace(_NAME, fold(names)) for text, names in owners.items()]
 
 
 def _cut(lines: list[str], most: int, what: str) -> list[str]:

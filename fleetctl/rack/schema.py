@@ -142,7 +142,7 @@ Version = Annotated[Literal["1"], BeforeValidator(_version)]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class NetworkFile(_Strict):

@@ -67,7 +67,7 @@ def derive(facts: PhoneFacts, now: float) -> PhoneState:
     """The state of a phone. It is never stored, so no event can forget to update it.
 
     A drain stays until somebody lifts it, whatever else happens to the phone. A phone that was
-    away is suspect until a health check that ran after its return was good.
+    away, or that nobody has seen yet, is suspect until a health check since then was good.
     """
     if facts.drains:
         return "draining" if facts.run else "drained"
@@ -79,6 +79,7 @@ def derive(facts: PhoneFacts, now: float) -> PhoneState:
         return "busy"
     if health is not None and health.status == "CRITICAL":
         return "suspect"
-    if contact.returned is not None and (health is None or health.time < contact.returned):
-        return "suspect"
-    return "ready"
+    if health is not None and (contact.returned is None or health.time >= contact.returned):
+        return "ready"
+    never_away = contact.seen is not None and contact.returned is None
+    return "ready" if never_away else "suspect"
