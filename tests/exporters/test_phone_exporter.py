@@ -124,10 +124,7 @@ def test_a_phone_is_served_and_its_snapshot_says_the_same(fake: FakePhone) -> No
     assert json.loads(fake.snapshot.read_text())["metrics"][name] == [{"labels": {}, "value": 31.4}]
 
 
-@pytest.mark.parametrize(
-    "script",
-    ["sleep 1000", "yes", "printf '\\377\\376'", "kill -9 $$", "exit 3", "echo null", ""],
-)
+@pytest.mark.parametrize("script", ["sleep 1000", "yes", "kill -9 $$"])
 def test_a_hostile_battery_program_leaves_the_rest_of_the_page(
     fake: FakePhone, script: str
 ) -> None:
