@@ -168,16 +168,19 @@ struct passwd *getpwnam(const char *name)
     return is_openssh() ? getpwuid(getuid()) : NEXT(getpwnam)(name);
 }
 
-/* sshd-session builds the environment of a session from nothing: keep what Termux keeps. The
- * *_PREFIX variables are a fact of the packaged Open MPI, which is relocatable only by them. */
+/* sshd-session builds the environment of a session from nothing: keep what Termux keeps. Two facts
+ * of the packaged Open MPI are added: it is relocatable only by the *_PREFIX variables, and it has
+ * UCX and libfabric inside, which Termux's has not, and which must keep out of the way. */
 static char **session_environment(char *const *given)
 {
     static const char *const additions[] = {
         "PREFIX=" PREFIX,      "HOME=" HOME,
         "TMPDIR=" PREFIX "/tmp", "LD_PRELOAD=" PREFIX "/lib/libtermux-exec.so",
         "OPAL_PREFIX=" PREFIX, "PRTE_PREFIX=" PREFIX,
-        "PMIX_PREFIX=" PREFIX, "ANDROID_ROOT=/system",
-        "ANDROID_DATA=/data",  "PATH=" PREFIX "/bin:/system/bin",
+        "PMIX_PREFIX=" PREFIX, "OMPI_MCA_pml=ob1",
+        "OMPI_MCA_osc=^ucx",   "OMPI_MCA_btl=^ofi,uct",
+        "ANDROID_ROOT=/system", "ANDROID_DATA=/data",
+        "PATH=" PREFIX "/bin:/system/bin",
     };
     static const char standard_path[] = "PATH=/usr/"; /* what Debian's sshd sets by itself */
     size_t given_count = 0, count = 0;
