@@ -1,8 +1,8 @@
 """The rack's ssh certificate authority: its key, the operator's, and everybody's certificates.
 
 `python -m fleetctl.provision.keys SSH_FOLDER [--check]` reads a JSON request on stdin and makes
-what is missing or no longer fits; it prints `{"changed": [file, …], "unknown": [phone, …]}`. Role
-`controller` runs it, and role `ssh` for the keys that phones use among themselves.
+what is missing or no longer fits. It prints what changed, who is not enrolled, and the public lines
+that phones are given. Role `controller` runs it, and role `ssh` for the keys of the ranks.
 
 Certificates have no expiry: a phone whose clock was reset must not lock itself out. The private
 key of the authority stays in this folder. Host certificates are made for the host keys that
@@ -16,8 +16,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -57,6 +57,18 @@ class Request:
     ranks: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Files that changed, phones that nobody enrolled, and the public lines for the phones."""
+
+    changed: list[str]
+    unknown: list[str]
+    authority: str
+    trust: str
+    hosts: dict[str, str]
+    ranks: dict[str, str]
+
+
 def public_line(key: Ed25519PublicKey) -> str:
     """`ssh-ed25519 AAAA…`, without a comment."""
     return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -83,8 +95,7 @@ def sign(authority: Ed25519PrivateKey, key: Ed25519PublicKey, grant: Grant) -> s
     )
     for right in grant.rights:
         builder = builder.add_extension(right, b"")
-    line = builder.sign(authority).public_bytes().decode().strip()
-    return f"{line} {grant.identity}\n"
+    return f"{builder.sign(authority).public_bytes().decode().strip()} {grant.identity}"
 
 
 def fits(line: str, authority: Ed25519PublicKey, key: Ed25519PublicKey, grant: Grant) -> bool:
@@ -110,10 +121,15 @@ def fits(line: str, authority: Ed25519PublicKey, key: Ed25519PublicKey, grant: G
     )
 
 
-def trust_authority(known_hosts: str, names: list[str], authority: str) -> str:
-    """known_hosts with one line that trusts the authority for exactly these names."""
+def trust_line(names: Iterable[str], authority: str) -> str:
+    """The known_hosts line that trusts the authority for exactly these names."""
+    return f"@cert-authority {','.join(names)} {authority}"
+
+
+def with_trust(known_hosts: str, trust: str) -> str:
+    """known_hosts with this line as its only one about an authority."""
     kept = [line for line in known_hosts.splitlines() if not line.startswith("@cert-authority ")]
-    return "\n".join([*kept, f"@cert-authority {','.join(names)} {authority}", ""])
+    return "\n".join([*kept, trust, ""])
 
 
 def host_keys(known_hosts: str) -> dict[str, str]:
@@ -172,11 +188,14 @@ class Authority:
             os.fsync(file.fileno())
         Path(temporary).replace(path)
 
-    def certify(self, name: str, key: Ed25519PublicKey, grant: Grant) -> None:
-        """Have a certificate in file `name` that says `grant`; one that fits is left alone."""
+    def certify(self, name: str, key: Ed25519PublicKey, grant: Grant) -> str:
+        """The certificate in file `name` that says `grant`; one that fits is left alone."""
         present = self._read(name)
-        if present is None or not fits(present, self.public, key, grant):
-            self._write(name, sign(self.key, key, grant))
+        if present is not None and fits(present, self.public, key, grant):
+            return present.strip()
+        line = sign(self.key, key, grant)
+        self._write(name, f"{line}\n")
+        return line
 
     def certify_operator(self) -> None:
         identity = f"operator@{self.rack}"
@@ -184,32 +203,54 @@ class Authority:
         grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
         self.certify("operator-cert.pub", key.public_key(), grant)
 
-    def certify_hosts(self, phones: Mapping[str, str]) -> list[str]:
-        """Certificates for the enrolled phones, trusted by known_hosts; returns the others."""
-        known_hosts = self._read("known_hosts") or ""
-        enrolled = host_keys(known_hosts)
-        for name in phones.keys() & enrolled.keys():
-            grant = Grant(SSHCertificateType.HOST, name, (name, phones[name]))
-            self.certify(f"hosts/{name}-cert.pub", read_public(enrolled[name]), grant)
-        trusting = trust_authority(known_hosts, list(phones), public_line(self.public))
-        if trusting != known_hosts:
-            self._write("known_hosts", trusting)
-        return sorted(phones.keys() - enrolled.keys())
+    def certify_hosts(self, phones: Mapping[str, str]) -> dict[str, str]:
+        """Certificates of the phones that are enrolled, by name."""
+        enrolled = host_keys(self._read("known_hosts") or "")
+        return {
+            name: self.certify(
+                f"hosts/{name}-cert.pub",
+                read_public(enrolled[name]),
+                Grant(SSHCertificateType.HOST, name, (name, address)),
+            )
+            for name, address in phones.items()
+            if name in enrolled
+        }
 
-    def certify_ranks(self, ranks: Mapping[str, str]) -> None:
+    def certify_ranks(self, ranks: Mapping[str, str]) -> dict[str, str]:
         """Certificates for what phones use among themselves: commands, nothing else."""
-        for name, line in ranks.items():
-            grant = Grant(SSHCertificateType.USER, f"{name}@{self.rack}", ("rank",))
-            self.certify(f"ranks/{name}-cert.pub", read_public(line), grant)
+        return {
+            name: self.certify(
+                f"ranks/{name}-cert.pub",
+                read_public(line),
+                Grant(SSHCertificateType.USER, f"{name}@{self.rack}", ("rank",)),
+            )
+            for name, line in ranks.items()
+        }
+
+    def be_trusted(self, names: Iterable[str]) -> str:
+        """Have the controller trust the authority for these names; the line that says so."""
+        trust = trust_line(names, public_line(self.public))
+        known_hosts = self._read("known_hosts") or ""
+        if (trusting := with_trust(known_hosts, trust)) != known_hosts:
+            self._write("known_hosts", trusting)
+        return trust
 
 
-def fulfil(folder: Path, request: Request, check: bool = False) -> dict[str, list[str]]:
-    """Make what the request needs; the files that changed and the phones that nobody enrolled."""
+def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
+    """Make what the request needs and describe it."""
     authority = Authority(folder, request.rack, check)
     authority.certify_operator()
-    unknown = authority.certify_hosts(request.phones)
-    authority.certify_ranks(request.ranks)
-    return {"changed": sorted(authority.changed), "unknown": unknown}
+    hosts = authority.certify_hosts(request.phones)
+    ranks = authority.certify_ranks(request.ranks)
+    trust = authority.be_trusted(request.phones)
+    return Result(
+        changed=sorted(authority.changed),
+        unknown=sorted(request.phones.keys() - hosts.keys()),
+        authority=public_line(authority.public),
+        trust=trust,
+        hosts=hosts,
+        ranks=ranks,
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -222,7 +263,7 @@ def main(arguments: list[str] | None = None) -> None:
         result = fulfil(options.folder, request, options.check)
     except ValueError as problem:
         sys.exit(f"{options.folder}: {problem}")
-    print(json.dumps(result))
+    print(json.dumps(asdict(result)))
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def test_a_second_run_changes_nothing(folder, tmp_path):
     first = fulfil(folder, request)
     second = fulfil(folder, request)
 
-    assert first["changed"] == [
+    assert first.changed == [
         "ca",
         "ca.pub",
         "hosts/phone001-cert.pub",
@@ -60,7 +60,8 @@ def test_a_second_run_changes_nothing(folder, tmp_path):
         "operator.pub",
         "ranks/phone001-cert.pub",
     ]
-    assert second == {"changed": [], "unknown": []}
+    assert (second.changed, second.unknown) == ([], [])
+    assert (second.hosts, second.ranks) == (first.hosts, first.ranks)
 
 
 def test_everything_is_readable_by_its_owner_only(folder, tmp_path):
@@ -129,7 +130,7 @@ def test_a_phone_that_moved_gets_a_new_certificate_and_the_others_keep_theirs(fo
 
     again = fulfil(folder, Request("home", PHONES | {"phone002": "10.138.0.99"}))
 
-    assert again["changed"] == ["hosts/phone002-cert.pub"]
+    assert again.changed == ["hosts/phone002-cert.pub"]
 
 
 def test_a_phone_that_was_enrolled_anew_gets_a_new_certificate(folder, tmp_path):
@@ -138,13 +139,13 @@ def test_a_phone_that_was_enrolled_anew_gets_a_new_certificate(folder, tmp_path)
     known[0] = f"phone001 {public(tmp_path / 'new')}"
     (folder / "known_hosts").write_text("\n".join(known) + "\n")
 
-    assert fulfil(folder, Request("home", PHONES))["changed"] == ["hosts/phone001-cert.pub"]
+    assert fulfil(folder, Request("home", PHONES)).changed == ["hosts/phone001-cert.pub"]
 
 
 def test_a_phone_that_nobody_enrolled_is_named_and_gets_no_certificate(folder):
     result = fulfil(folder, Request("home", PHONES | {"phone003": "10.138.0.13"}))
 
-    assert result["unknown"] == ["phone003"]
+    assert result.unknown == ["phone003"]
     assert not (folder / "hosts/phone003-cert.pub").exists()
 
 
@@ -152,7 +153,7 @@ def test_a_new_authority_replaces_every_certificate(folder):
     fulfil(folder, Request("home", PHONES))
     (folder / "ca").unlink()
 
-    changed = fulfil(folder, Request("home", PHONES))["changed"]
+    changed = fulfil(folder, Request("home", PHONES)).changed
 
     assert {"ca.pub", "operator-cert.pub", "hosts/phone001-cert.pub", "known_hosts"} <= {*changed}
 
@@ -161,7 +162,7 @@ def test_a_damaged_certificate_is_replaced(folder):
     fulfil(folder, Request("home", PHONES))
     (folder / "operator-cert.pub").write_text("ssh-ed25519-cert-v01@openssh.com AAAA broken\n")
 
-    assert fulfil(folder, Request("home", PHONES))["changed"] == ["operator-cert.pub"]
+    assert fulfil(folder, Request("home", PHONES)).changed == ["operator-cert.pub"]
 
 
 def test_check_says_what_would_change_and_writes_nothing(folder, monkeypatch, capsys):
@@ -178,7 +179,7 @@ def test_an_existing_operator_key_is_kept(folder, tmp_path):
     (folder / "operator").write_bytes((tmp_path / "phone001/ca").read_bytes())
     (folder / "operator.pub").write_text(public(tmp_path / "phone001") + " me@home\n")
 
-    changed = fulfil(folder, Request("home", PHONES))["changed"]
+    changed = fulfil(folder, Request("home", PHONES)).changed
 
     assert "operator" not in changed
     assert "operator.pub" not in changed
