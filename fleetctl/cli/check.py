@@ -75,9 +75,9 @@ def _print_tables(app: App, outcomes: list[Outcome]) -> None:
     rows = []
     for group, members in rack.groups.items():
         switch = rack.switches.get(group)
-        kind = f"{switch.platform} switch, {switch.ports} ports" if switch else ""
-        rows.append((group, len(members), fold(members), kind))
-    print_table(("group", "phones", "node set", ""), rows)
+        kind = f"{switch.platform} switch" if switch else ""
+        rows.append((group, kind, len(members), fold(members)))
+    print_table(("group", "", "phones", "node set"), rows)
     for outcome in outcomes:
         result = outcome.result
         cure = "" if result.status == "OK" else f"; {outcome.check.cure}"

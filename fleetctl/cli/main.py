@@ -88,5 +88,6 @@ def main() -> NoReturn:
 
 
 def _fail(message: str, code: ExitCode) -> NoReturn:
-    click.echo(f"fleetctl: {message}", err=True)
+    for line in message.splitlines():
+        click.echo(f"fleetctl: {line}", err=True)
     sys.exit(code)

@@ -22,12 +22,15 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A plain table; None shows as `-`, so that nobody takes unknown for zero."""
+    """A plain table; None shows as `-`, so that nobody takes unknown for zero.
+
+    Only the last column wraps: put the longest there.
+    """
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, no_wrap=True)
+    for place, column in enumerate(columns, 1):
+        table.add_column(column, no_wrap=place < len(columns))
     for row in rows:
         table.add_row(*("-" if cell is None else str(cell) for cell in row))
     return table
