@@ -165,12 +165,3 @@ def remove(names: Iterable[str]) -> None:
     """Remove containers, whatever they are doing; those that are gone already are no error."""
     if wanted := tuple(names):
         run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
-
-
-def remove_images() -> int:
-    """Remove all images of stand-in racks; returns how many names went."""
-    listing = run(("podman", "images", "--format={{.Repository}}:{{.Tag}}"))
-    names = [line for line in listing.split() if line.startswith(IMAGE_PREFIX)]
-    if names:
-        run(("podman", "rmi", "--force", *names))
-    return len(names)

@@ -96,7 +96,16 @@ def _prepare(rig: Rig, rack_file: Path) -> None:
     for phone in rig.rack.phones.values():
         _render_hardware(folders.hardware(phone.name), rig.rack, phone)
     if not any(rig.paths.packages.iterdir()):
-        images.export_packages(rig.paths.packages)
+        _export_packages(rig)
+
+
+def _export_packages(rig: Rig) -> None:
+    """Fill the packages folder in one step, so that an interrupted copy is never taken for all."""
+    partial = rig.folders.root / "packages"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    images.export_packages(partial)
+    partial.rename(rig.paths.packages)
 
 
 def _render_hardware(folder: Path, rack: Rack, phone: Phone) -> None:

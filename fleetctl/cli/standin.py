@@ -86,7 +86,8 @@ def up(
 @pass_app
 def down(app: App, every: bool, images: bool, output: str) -> None:
     """Remove the rack without a trace, its folder with runs and data too."""
-    from standin import engine, lifecycle
+    from standin import images as standin_images
+    from standin import lifecycle
 
     names = lifecycle.standing_racks() if every else [app.rack.name]
     with _say() as say:
@@ -94,16 +95,16 @@ def down(app: App, every: bool, images: bool, output: str) -> None:
         for name in names:
             say(f"taking {name} down")
             gone[name] = lifecycle.down(name)
-        removed = engine.remove_images() if images else 0
+        if images:
+            say("removing images")
+            standin_images.remove_all()
     if output == "json":
-        print_json({"racks": gone, "images_removed": removed})
+        print_json({"racks": gone})
         return
     for name, hosts in gone.items():
         progress().print(f"rack {name} is down, {len(hosts)} containers removed")
     if not every and not app.rack_file.exists():
         progress().print("its rack file went with it: unset PHONERACK_RACK")
-    if images:
-        progress().print(f"{removed} images removed")
 
 
 @command.command()

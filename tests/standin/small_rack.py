@@ -26,7 +26,7 @@ class SmallRack:
 
     @property
     def file(self) -> Path:
-        return self.home / f"{self.name}.yml"
+        return self.home / "rack-file.yml"
 
     @property
     def folder(self) -> Path:

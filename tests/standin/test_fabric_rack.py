@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,19 +15,26 @@ from small_rack import FLEETCTL, PHONES, SmallRack, output
 
 pytestmark = pytest.mark.standin
 
-# The container engine's own bridge stays where it is once a container has used it.
-ENGINE_BRIDGES = {"cni-podman0", "podman0"}
 
-
-def traces() -> dict[str, set[str]]:
-    """Everything on this machine that a rack could leave behind."""
+def traces(rack: SmallRack) -> list[str]:
+    """All that there is of a rack on this machine: whatever bears its name or lies in its home."""
     links = json.loads(output("ip", "-json", "link", "show"))
-    return {
-        "containers": set(output("podman", "ps", "--all", "--quiet").split()),
-        "namespaces": {path.name for path in Path("/run/netns").glob("*")},
-        "interfaces": {link["ifname"] for link in links} - ENGINE_BRIDGES,
-        "mounts": {line.split()[4] for line in Path("/proc/self/mountinfo").open()},
-    }
+    found = [
+        *output("podman", "ps", "--all", "--format={{.Names}}").splitlines(),
+        *(f"namespace {path.name}" for path in Path("/run/netns").glob("*")),
+        *(f"interface {link['ifname']}" for link in links),
+        *Path("/proc/self/mountinfo").read_text().splitlines(),
+        *processes(),
+        *map(str, rack.home.iterdir()),
+    ]
+    ours = (rack.namespace, str(rack.folder))
+    return [trace for trace in found if any(mark in trace for mark in ours)]
+
+
+def processes() -> Iterator[str]:
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield place.read_text(errors="replace").replace("\0", " ")
 
 
 @pytest.fixture(scope="module")
@@ -41,27 +49,23 @@ def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallRack]:
 
 
 def test_down_leaves_nothing_of_a_rack_that_was_up(rack: SmallRack) -> None:
-    before = traces()
     rack.standin("up", "--rate", "200mbit")
-    assert len(traces()["containers"] - before["containers"]) == 1 + len(PHONES)
+    assert {f"{rack.namespace}-{phone}" for phone in PHONES} < set(traces(rack))
     rack.standin("down")
-    assert traces() == before
-    assert not rack.folder.exists()
+    assert traces(rack) == []
 
 
 def test_down_copes_with_a_rack_that_is_half_gone_and_with_none(rack: SmallRack) -> None:
-    before = traces()
     rack.standin("up")
     output("podman", "rm", "--force", "--time=0", f"{rack.namespace}-phone002")
     output("podman", "pause", f"{rack.namespace}-phone001")
     output("ip", "netns", "delete", rack.namespace)
     rack.standin("down")
     rack.standin("down")
-    assert traces() == before
+    assert traces(rack) == []
 
 
 def test_an_interrupted_up_is_rolled_back(rack: SmallRack) -> None:
-    before = traces()
     up = subprocess.Popen(
         [FLEETCTL, "standin", "up"],
         env=rack.environment,
@@ -74,8 +78,7 @@ def test_an_interrupted_up_is_rolled_back(rack: SmallRack) -> None:
         time.sleep(0.05)
     up.send_signal(signal.SIGINT)
     assert up.wait(timeout=120) == 130
-    assert traces() == before
-    assert not rack.folder.exists()
+    assert traces(rack) == []
 
 
 def test_up_mends_what_is_missing_and_leaves_the_rest(rack: SmallRack) -> None:
@@ -114,13 +117,13 @@ def test_a_rack_in_the_network_of_another_is_refused_and_disturbs_nobody(
     rack: SmallRack, tmp_path: Path
 ) -> None:
     rack.standin("up")
-    before = traces()
     other = SmallRack("fabric-test-2", rack.subnet, tmp_path)
     other.write()
     refused = other.try_standin("up")
     assert refused.returncode == 2
     assert "overlaps 10.143.0.0/24" in refused.stderr
-    assert traces() == before
+    assert traces(other) == []
+    assert rack.seen()["phone001"] == ("running", [])
     rack.standin("down")
 
 
