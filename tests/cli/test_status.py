@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from io import StringIO
 from ipaddress import IPv4Network
-from typing import Any
 
 import pytest
 from rich.console import Console
 
+from exporters import metrics
+from exporters.metrics import Sample
+from exporters.sampler import Reading, Snapshot
 from fleetctl.checks import vitals as vitals_module
 from fleetctl.checks.vitals import Vitals
 from fleetctl.cli.status_view import as_json, make_rows, render
@@ -48,25 +50,37 @@ def text_of(
     return console.file.getvalue()
 
 
-def snapshot(age_seconds: float = 2, **values: float) -> str:
-    metrics: dict[str, Any] = {
-        f"phonerack_{name}": [{"labels": {}, "value": value}] for name, value in values.items()
-    }
-    metrics["phonerack_training_info"] = [{"labels": {"run": "digits-1", "rank": "0"}, "value": 1}]
-    document = {"version": 1, "time": 500.0, "errors": {}, "metrics": metrics}
-    return f"{500 + age_seconds:.0f}\n{json.dumps(document)}"
+def snapshot(*samples: Sample, age_seconds: float = 2) -> str:
+    """What the probe prints on a phone whose exporter kept these samples so long ago."""
+    kept = Snapshot(500.0, (Reading("any", 0.1, samples, None, 500.0),))
+    return f"{500 + age_seconds:.0f}\n{json.dumps(kept.document())}"
 
 
 def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:
-    text = snapshot(battery_temperature_celsius=31.4, training_iteration=7, training_loss=0.5)
+    text = snapshot(
+        metrics.BATTERY_TEMPERATURE.sample(31.4),
+        metrics.BATTERY_CHARGE.sample(0.8),
+        metrics.TRAINING_INFO.sample(1, "digits-1", "0"),
+        metrics.TRAINING_ITERATION.sample(7),
+        metrics.TRAINING_ITERATIONS.sample(80),
+        metrics.TRAINING_LOSS.sample(0.5),
+        metrics.TRAINING_ACCURACY.sample(0.97),
+    )
     assert vitals_module.read("phone001", Result(0, text)) == Vitals(
-        reached=True, temperature_celsius=31.4, run="digits-1", iteration=7, loss=0.5
+        reached=True,
+        temperature_celsius=31.4,
+        battery_ratio=0.8,
+        run="digits-1",
+        iteration=7,
+        iterations=80,
+        loss=0.5,
+        test_accuracy=0.97,
     )
 
 
 def test_what_the_exporter_cannot_read_is_unknown_not_zero() -> None:
-    look = vitals_module.read("phone001", Result(0, snapshot(training_loss=0.5)))
-    assert (look.temperature_celsius, look.battery_ratio) == (None, None)
+    look = vitals_module.read("phone001", Result(0, snapshot()))
+    assert look == Vitals(reached=True)
 
 
 def test_a_bare_phone_is_reached_and_says_nothing() -> None:
@@ -74,7 +88,9 @@ def test_a_bare_phone_is_reached_and_says_nothing() -> None:
 
 
 def test_a_silent_exporter_is_named_and_its_old_values_are_not_shown() -> None:
-    look = vitals_module.read("phone001", Result(0, snapshot(90, training_loss=0.5)))
+    look = vitals_module.read(
+        "phone001", Result(0, snapshot(metrics.TRAINING_LOSS.sample(0.5), age_seconds=90))
+    )
     assert look.loss is None
     assert look.problem is not None
     assert look.problem.startswith("phone001: its exporter has been silent for 90 s")
