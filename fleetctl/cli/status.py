@@ -86,11 +86,11 @@ async def _watch(app: App, names: list[str]) -> None:
     from fleetctl.remote import Fleet
 
     vitals: dict[str, Vitals] = {}
+    fresh: dict[str, Vitals] = {}
 
     async def poll(fleet: Fleet, name: str) -> None:
         while True:
-            vitals[name] = await look_at(fleet, name)
-            _record(app, {name: vitals[name]})
+            fresh[name] = await look_at(fleet, name)
             await asyncio.sleep(POLL_PAUSE_SECONDS)
 
     console = stdout()
@@ -99,6 +99,9 @@ async def _watch(app: App, names: list[str]) -> None:
             polls.create_task(poll(fleet, name))
         with Live(console=console, auto_refresh=False) as live:
             while True:
+                _record(app, fresh)
+                vitals |= fresh
+                fresh.clear()
                 rows = _rows(app, names, vitals)
                 live.update(render(app.rack, rows, console.width, console.height), refresh=True)
                 await asyncio.sleep(REFRESH_SECONDS)

@@ -80,8 +80,8 @@ class State:
         try:
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._prepare()
-        except sqlite3.Error as problem:
-            raise StateError(f"{path}: {problem}; move it away to start anew") from problem
+        except sqlite3.DatabaseError as problem:
+            raise StateError(f"{path}: {problem}; {_cure(problem)}") from problem
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +174,7 @@ class State:
 
     def phones(self) -> dict[str, PhoneFacts]:
         """Facts by phone; a phone that is not in here has none yet (`PhoneFacts()`)."""
-        with self._transaction() as database:
+        with self._transaction("DEFERRED") as database:
             drains, contacts = _drains(database), _contacts(database)
             runs = dict(database.execute("SELECT phone, run FROM allocations"))
             health = {
@@ -223,15 +223,25 @@ class State:
                 database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that holds the write lock from its start, so that it cannot fail late."""
-        self._database.execute("BEGIN IMMEDIATE")
+    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
+        """All or nothing. IMMEDIATE holds the write lock from the start and cannot fail late;
+        DEFERRED reads one consistent moment and disturbs no writer."""
+        database = self._database
         try:
-            yield self._database
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+            database.execute(f"BEGIN {kind}")
+            yield database
+            database.execute("COMMIT")
+        except sqlite3.DatabaseError as problem:
+            raise StateError(f"{self._path}: {problem}; {_cure(problem)}") from problem
+        finally:
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+
+
+def _cure(problem: sqlite3.DatabaseError) -> str:
+    if isinstance(problem, sqlite3.OperationalError):
+        return "check the free space and the owner of its folder"
+    return "it is damaged: move it away to start anew (drains are lost)"
 
 
 def _time(now: float | None) -> float:

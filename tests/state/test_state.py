@@ -169,8 +169,19 @@ def test_a_database_of_a_newer_version_is_refused_untouched(path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_named(path: Path) -> None:
     path.write_text("not a database, but long enough to look at" * 100)
-    with pytest.raises(StateError, match=r"state\.db: file is not a database"):
+    with pytest.raises(StateError, match=r"state\.db: file is not a database; it is damaged"):
         State(path)
+
+
+def test_a_full_disk_is_said_and_nothing_is_lost(state: State, path: Path) -> None:
+    state.drain(["phone001"], "ann", "screen broken")
+    (pages,) = state._database.execute("PRAGMA page_count").fetchone()
+    state._database.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(StateError, match="disk is full; check the free space"):
+        state.drain([f"phone{number:03}" for number in range(2, 139)], "ann", "x" * 1000)
+    assert state.phones().keys() == {"phone001"}
+    with State(path) as other:
+        assert other.phones().keys() == {"phone001"}
 
 
 times = st.floats(min_value=0, max_value=2 * NOW)
