@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.standin
 
 PROJECT = Path(__file__).resolve().parents[2]
-SERVICES = "10.139.0.2"
+SERVICES, PHONE = "10.139.0.2", "10.139.0.11"
 DASHBOARD = json.loads((PROJECT / "exporters/dashboards/rack.json").read_text(encoding="utf-8"))
 VARIABLES = {"$__rate_interval": "20s", "$rack": "rack-under-test", "$phone": ".+"}
 SOURCES = {"phonerack_thermal_": "thermal", "phonerack_cpu_frequency_": "frequency"}
@@ -86,12 +86,12 @@ def test_prometheus_listens_on_the_rack_only(provisioned_rack: RackUnderTest) ->
 def test_promtool_finds_nothing_to_say_about_a_phones_page(
     provisioned_rack: RackUnderTest,
 ) -> None:
-    page = get("http://10.139.0.11:9865/metrics")
+    page = get(f"http://{PHONE}:9865/metrics")
     assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
 
 
 def test_a_phones_page_is_small(provisioned_rack: RackUnderTest) -> None:
-    lines = get("http://10.139.0.11:9865/metrics").splitlines()
+    lines = get(f"http://{PHONE}:9865/metrics").splitlines()
     assert 50 < len([line for line in lines if not line.startswith("#")]) < 150
 
 
