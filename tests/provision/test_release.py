@@ -1,0 +1,115 @@
+"""Bundles for the phones: complete, repeatable, and a native library that loads anywhere."""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import elf
+import pytest
+
+from fleetctl.provision import release
+
+PROJECT = Path(__file__).resolve().parents[2]
+X86_64, AARCH64 = 62, 183  # ELF's numbers of the processors
+MACHINES = {"termux-aarch64": AARCH64, "linux-aarch64": AARCH64, "linux-x86_64": X86_64}
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory) -> dict[str, release.Bundle]:
+    folder = tmp_path_factory.mktemp("releases")
+    return {target: release.build(target, folder) for target in release.TARGETS}
+
+
+def content(bundle: release.Bundle) -> dict[str, bytes]:
+    with tarfile.open(bundle.bundle) as archive:
+        return {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr]
+
+
+def test_the_manifest_has_the_checksum_of_every_file(bundles) -> None:
+    bundle = bundles["linux-x86_64"]
+    files = content(bundle)
+    manifest = json.loads(files.pop("manifest.json"))
+    assert (manifest["version"], manifest["target"]) == (bundle.version, "linux-x86_64")
+    assert manifest["files"] == {n: hashlib.sha256(d).hexdigest() for n, d in files.items()}
+    assert bundle.sha256 == hashlib.sha256(Path(bundle.bundle).read_bytes()).hexdigest()
+
+
+def test_it_holds_what_a_phone_runs_and_nothing_else(bundles) -> None:
+    files = content(bundles["linux-x86_64"])
+    assert {
+        "python/trainer/__main__.py",
+        "python/trainer/exchange/engine.py",
+        "python/exporters/phone.py",
+        "python/prometheus_client/exposition.py",
+        "python/prometheus_client/LICENSE",
+        f"lib/{release.HOSTNAME_LIBRARY}",
+    } <= files.keys()
+    assert {name.split("/")[1] for name in files if name.startswith("python/")} == {
+        "trainer",
+        "exporters",
+        "prometheus_client",
+    }
+
+
+def test_the_packages_import_without_the_controller(bundles, tmp_path) -> None:
+    with tarfile.open(bundles["linux-x86_64"].bundle) as archive:
+        archive.extractall(tmp_path, filter="data")
+    program = "import trainer.formats, prometheus_client as p; print(p.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-B", "-c", program],
+        env={"PYTHONPATH": str(tmp_path / "python")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith(str(tmp_path))
+
+
+def test_all_targets_have_one_version(bundles) -> None:
+    assert len({bundle.version for bundle in bundles.values()}) == 1
+    assert re.fullmatch(r"\d+\.\d+\.\d+\+[0-9a-f]{8}", bundles["linux-x86_64"].version)
+
+
+def test_the_same_sources_give_the_same_bytes(bundles, tmp_path) -> None:
+    again = release.build("termux-aarch64", tmp_path)
+    assert again.changed
+    assert (again.version, again.sha256) == (
+        bundles["termux-aarch64"].version,
+        bundles["termux-aarch64"].sha256,
+    )
+
+
+def test_a_bundle_that_is_there_is_used_again_and_a_damaged_one_replaced(bundles) -> None:
+    good = bundles["linux-aarch64"]
+    path = Path(good.bundle)
+    assert not release.build("linux-aarch64", path.parent).changed
+    path.write_bytes(path.read_bytes()[:-500])
+    repaired = release.build("linux-aarch64", path.parent)
+    assert repaired.changed
+    assert repaired.sha256 == good.sha256
+
+
+def test_the_command_prints_one_json_line(tmp_path) -> None:
+    command = [sys.executable, "-m", "fleetctl.provision.release", f"--out={tmp_path}"]
+    done = subprocess.run(
+        [*command, "--target=linux-x86_64"], cwd=PROJECT, capture_output=True, text=True, check=True
+    )
+    assert set(json.loads(done.stdout)) == {"version", "target", "bundle", "sha256", "changed"}
+    wrong = subprocess.run(
+        [*command, "--target=windows"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    assert wrong.returncode == 2
+    assert "windows: no such target; known: termux-aarch64" in wrong.stderr
+
+
+@pytest.mark.parametrize("target", list(release.TARGETS))
+def test_the_library_asks_nothing_of_its_loader(bundles, target) -> None:
+    library = elf.read(content(bundles[target])[f"lib/{release.HOSTNAME_LIBRARY}"])
+    assert library.machine == MACHINES[target]
+    assert library.needed == 0
+    assert library.symbols == {"gethostname": True, "uname": True}
+    assert library.alignments == {0x10000}

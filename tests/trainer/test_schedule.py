@@ -1,0 +1,37 @@
+"""Iterations of a run and the learning rate of each."""
+
+import dataclasses
+
+import pytest
+from test_formats import a_plan
+
+from trainer.formats import PlanError
+from trainer.schedule import Schedule
+
+
+def test_the_last_iteration_of_an_epoch_may_be_partial() -> None:
+    schedule = Schedule.of(a_plan(epochs=3), train_samples=161)  # global batch 80
+    assert (schedule.per_epoch, schedule.iterations) == (3, 9)
+
+
+def test_the_rate_rises_linearly_then_stays() -> None:
+    plan = a_plan(warmup_iterations=4)
+    schedule = Schedule.of(plan, 800)
+    rates = [schedule.rate_factor(plan, i) for i in range(6)]
+    assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
+
+
+def test_the_rate_falls_as_half_a_cosine() -> None:
+    plan = a_plan(warmup_iterations=2, schedule="cosine", epochs=1)
+    schedule = Schedule(per_epoch=12, iterations=12)
+    rates = [schedule.rate_factor(plan, i) for i in range(2, 12)]
+    assert rates[0] == 1.0
+    assert rates[5] == pytest.approx(0.5)
+    assert rates == sorted(rates, reverse=True)
+    assert 0 < rates[-1] < 0.05
+
+
+def test_a_warm_up_longer_than_the_run_is_refused() -> None:
+    plan = dataclasses.replace(a_plan(), epochs=1, warmup_iterations=11)
+    with pytest.raises(PlanError, match=r"warmup_iterations \(11\) and epochs \(1\).*only 10"):
+        Schedule.of(plan, 800)
