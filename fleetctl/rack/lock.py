@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fleetctl.rack.document import Document, read_document
 from fleetctl.rack.errors import Mistake, RackError
+from fleetctl.rack.files import write_atomic
 from fleetctl.rack.model import Rack
 
 
@@ -107,9 +107,4 @@ def write_lock(path: Path, rack: str, entries: Mapping[str, Locked]) -> None:
     content = {"rack": rack, "version": VERSION, "phones": phones}
     text = "# Written by fleetctl; what enrolment found. Do not edit.\n"
     text += yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=200)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomic(path, text)

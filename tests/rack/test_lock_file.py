@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from pathlib import Path
 
@@ -99,3 +101,20 @@ def test_the_racks_folders_are_their_owners_only(rack_file: Path) -> None:
     paths.ensure()
     for folder in (paths.dir, paths.ssh, paths.runs, paths.data, paths.releases, paths.packages):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_lock_that_cannot_be_written_leaves_the_old_one(
+    rack_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = rack_file.with_name("rack.lock.yml")
+    write_lock(lock, "lab", ENTRIES)
+    before = lock.read_text()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_lock(lock, "lab", {})
+    assert lock.read_text() == before
+    assert sorted(path.name for path in rack_file.parent.iterdir()) == ["rack.lock.yml", "rack.yml"]
