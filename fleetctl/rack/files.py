@@ -14,7 +14,9 @@ def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     data = content.encode() if isinstance(content, str) else content
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)  # whatever the umask is
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
