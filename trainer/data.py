@@ -8,6 +8,7 @@ undisturbed one would.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import numpy as np
 
 from trainer.errors import TrainerError
 from trainer.formats import DataManifest, Shard, ShardHeader
+from trainer.shares import largest_remainder, part_of
 from trainer.strictjson import FormatError
 
 MANIFEST = "manifest.json"
 _LABEL_BYTES = 8
-_ORDER, _SHIFTS = 0, 1  # streams of random numbers
+_ORDER, _SHIFTS, _SHARE = 0, 1, 2  # streams of random numbers
 
 
 class DataError(TrainerError):
@@ -35,6 +37,9 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def take(self, samples: np.ndarray) -> Split:
+        return Split(self.images[samples], self.labels[samples])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,12 @@ def _read_shard(path: Path, shard: Shard, manifest: DataManifest) -> tuple[np.nd
 def epoch_order(samples: int, seed: int, epoch: int) -> np.ndarray:
     """The order of the training samples in an epoch: a permutation of 0..samples-1."""
     return np.random.default_rng((seed, epoch, _ORDER)).permutation(samples)
+
+
+def share_of_samples(samples: int, seed: int, shares: Sequence[int], rank: int) -> np.ndarray:
+    """The samples of a phone that trains alone, in proportion to its part of the batch."""
+    order = np.random.default_rng((seed, _SHARE)).permutation(samples)
+    return order[part_of(largest_remainder(samples, shares), rank)]
 
 
 def epoch_shifts(samples: int, seed: int, epoch: int, pixels: int) -> np.ndarray:

@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
+from trainer.files import (
+    write_atomic as write_atomic,
+)  # for fleetctl, which may import no other module
 from trainer.strictjson import Document, FormatError, decode, dumps
 
 MODELS = ("digits-cnn", "script")
@@ -59,6 +62,7 @@ class Exchange:
     """How gradients are summed over the phones."""
 
     enabled: bool = True
+    """False: each phone trains alone, on its share of the training samples."""
     transport: Literal["mpi"] = "mpi"
     reduce: Literal["ring"] = "ring"
     segment_bytes: int = 256 * 1024
@@ -135,6 +139,7 @@ class Plan(Document):
                 bool(path.parts) and not path.is_absolute() and ".." not in path.parts,
                 f"data.path {self.data.path!r} must lie inside $HOME/phonerack/data",
             ),
+            ("lr" in self.optimizer.args, "optimizer.args has no lr, the learning rate"),
             (self.data.shift_pixels >= 0, "data.shift_pixels is negative"),
             (self.epochs >= 1, "epochs must be at least 1"),
             (self.warmup_iterations >= 0, "warmup_iterations is negative"),

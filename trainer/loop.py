@@ -10,7 +10,7 @@ import torch
 
 from trainer import checkpoint
 from trainer.checkpoint import Checkpoint
-from trainer.data import Data, epoch_order, epoch_shifts, shifted
+from trainer.data import Data, epoch_order, epoch_shifts, share_of_samples, shifted
 from trainer.errors import TrainerError
 from trainer.exchange.engine import Engine
 from trainer.formats import (
@@ -42,9 +42,14 @@ class Training:
         model: torch.nn.Module, data: Data, loss: Loss,
     ) -> None:  # fmt: skip
         self._plan, self._run_dir, self._reporter, self._group = plan, run_dir, reporter, group
-        self._model, self._data, self._loss = model, data, loss
+        self._model, self._loss, self._test, self._train_set = model, loss, data.test, data.train
         self._layout = checkpoint.layout_sha256(model)
-        self._schedule = Schedule.of(plan, len(data.train))
+        self._shares, self._position = plan.samples_per_rank, reporter.rank
+        if group is None:
+            own = share_of_samples(len(data.train), plan.seed, self._shares, reporter.rank)
+            self._train_set = data.train.take(own)
+            self._shares, self._position = (self._shares[reporter.rank],), 0
+        self._schedule = Schedule.of(plan, len(self._train_set), sum(self._shares))
         self._optimizer = _optimizer(plan, model)
         self._executor = DataParallel(
             model, loss, self._optimizer, group, plan.exchange.bucket_bytes
@@ -134,19 +139,18 @@ class Training:
         self._report(step, prepared, epoch, batch_size)
 
     def _batch(self, epoch: int, batch: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """This rank's images and labels of a global batch, and the size of that."""
-        plan, train = self._plan, self._data.train
+        """This rank's images and labels of a batch, and the size of that over all ranks."""
+        plan, train = self._plan, self._train_set
         if epoch != self._order_epoch:
             self._order_epoch = epoch
             self._order = epoch_order(len(train), plan.seed, epoch)
             self._shifts = epoch_shifts(len(train), plan.seed, epoch, plan.data.shift_pixels)
-        samples = self._order[batch * plan.global_batch :][: plan.global_batch]
-        shares = largest_remainder(len(samples), plan.samples_per_rank)
-        own = samples[part_of(shares, self._reporter.rank)]
-        images = shifted(train.images[own], self._shifts[own])
-        # Alone, a phone's batch is its own share.
-        whole = len(samples) if self._group is not None else len(own)
-        return torch.from_numpy(images), torch.from_numpy(train.labels[own]), whole
+        size = sum(self._shares)
+        samples = self._order[batch * size : (batch + 1) * size]
+        shares = largest_remainder(len(samples), self._shares)
+        own = samples[part_of(shares, self._position)]
+        images = torch.from_numpy(shifted(train.images[own], self._shifts[own]))
+        return images, torch.from_numpy(train.labels[own]), len(samples)
 
     def _report(self, step: StepResult, prepared: float, epoch: int, batch_size: int) -> None:
         reporter, now = self._reporter, time.time()
@@ -196,7 +200,7 @@ class Training:
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> None:
         """Accuracy over the whole test set, of which each rank takes a part."""
-        test, group = self._data.test, self._group
+        test, group = self._test, self._group
         part = part_of(equal_shares(len(test), group.size), group.rank) if group else slice(None)
         images, labels = test.images[part], test.labels[part]
         sums = np.zeros(3)  # correct, loss, samples

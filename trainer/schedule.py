@@ -16,8 +16,9 @@ class Schedule:
     iterations: int
 
     @classmethod
-    def of(cls, plan: Plan, train_samples: int) -> Schedule:
-        per_epoch = -(-train_samples // plan.global_batch)
+    def of(cls, plan: Plan, train_samples: int, batch: int) -> Schedule:
+        """Raises PlanError if the warm-up is longer than the run."""
+        per_epoch = -(-train_samples // batch)
         iterations = per_epoch * plan.epochs
         if plan.warmup_iterations > iterations:
             raise PlanError(

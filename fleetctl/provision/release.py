@@ -24,7 +24,7 @@ from pathlib import Path
 
 from fleetctl import __version__
 from fleetctl.errors import ExitCode, FleetError
-from trainer.files import write_atomic
+from trainer.formats import write_atomic
 
 HOSTNAME_LIBRARY = "libphonerack_hostname.so"
 MANIFEST = "manifest.json"

@@ -89,6 +89,7 @@ def test_a_wrong_document_is_refused_by_the_key(text: str, complaint: str) -> No
         ({"data": DataSpec("x", "/x")}, "inside"),
         ({"run": "a/b"}, "run must be"),
         ({"epochs": 0}, "epochs"),
+        ({"optimizer": OptimizerSpec("sgd", {})}, "no lr"),
         ({"exchange": Exchange(segment_bytes=12)}, "multiple of 8"),
         ({"exchange": Exchange(bucket_bytes=0)}, "bucket_bytes"),
         ({"exchange": Exchange(enabled=False), "resume": "checkpoints"}, "resume and exchange"),

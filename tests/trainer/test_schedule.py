@@ -10,13 +10,13 @@ from trainer.schedule import Schedule
 
 
 def test_the_last_iteration_of_an_epoch_may_be_partial() -> None:
-    schedule = Schedule.of(a_plan(epochs=3), train_samples=161)  # global batch 80
+    schedule = Schedule.of(a_plan(epochs=3), train_samples=161, batch=80)
     assert (schedule.per_epoch, schedule.iterations) == (3, 9)
 
 
 def test_the_rate_rises_linearly_then_stays() -> None:
     plan = a_plan(warmup_iterations=4)
-    schedule = Schedule.of(plan, 800)
+    schedule = Schedule.of(plan, 800, batch=80)
     rates = [schedule.rate_factor(plan, i) for i in range(6)]
     assert rates == [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]
 
@@ -34,4 +34,4 @@ def test_the_rate_falls_as_half_a_cosine() -> None:
 def test_a_warm_up_longer_than_the_run_is_refused() -> None:
     plan = dataclasses.replace(a_plan(), epochs=1, warmup_iterations=11)
     with pytest.raises(PlanError, match=r"warmup_iterations \(11\) and epochs \(1\).*only 10"):
-        Schedule.of(plan, 800)
+        Schedule.of(plan, 800, batch=80)

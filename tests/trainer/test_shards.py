@@ -1,12 +1,13 @@
 """Reading a data set on a phone: damage is named; order and augmentation are reproducible."""
 
 import dataclasses
+from itertools import chain
 
 import numpy as np
 import pytest
 
 from fleetctl.provision.data import write_split
-from trainer.data import DataError, epoch_order, epoch_shifts, load, shifted
+from trainer.data import DataError, epoch_order, epoch_shifts, load, share_of_samples, shifted
 from trainer.formats import DataManifest
 
 
@@ -81,6 +82,12 @@ def test_the_order_follows_from_seed_and_epoch() -> None:
     np.testing.assert_array_equal(first, epoch_order(50, seed=7, epoch=2))
     assert first.tolist() != epoch_order(50, seed=7, epoch=3).tolist()
     assert first.tolist() != epoch_order(50, seed=8, epoch=2).tolist()
+
+
+def test_phones_that_train_alone_share_out_all_samples() -> None:
+    parts = [share_of_samples(11, 0, (2, 1, 1), rank).tolist() for rank in range(3)]
+    assert [len(part) for part in parts] == [5, 3, 3]
+    assert sorted(chain.from_iterable(parts)) == list(range(11))
 
 
 def test_a_sample_is_shifted_alike_wherever_it_is_computed() -> None:
