@@ -24,7 +24,7 @@ PROBE_LIMIT_SECONDS = 5.0
 class Vitals:
     """One look at a phone; None is unknown, never zero. `problem` names the phone and the cure.
 
-    `reached` is None if nobody tried, because the phone is not enrolled.
+    `reached` is None if nobody can tell: no host key of the phone is known, or another answers.
     """
 
     reached: bool | None = None
@@ -55,9 +55,10 @@ def read(name: str, result: Result) -> Vitals:
 
     if result.error is not None:
         fault = result.error.fault
-        silent = fault in (Fault.UNREACHABLE, Fault.REFUSED, Fault.TIMEOUT, Fault.LOST)
-        untried = fault is Fault.HOST_KEY_CHANGED
-        return Vitals(reached=None if untried else not silent, problem=str(result.error))
+        # Throttling and refusing our key are answers too.
+        answered = fault in (Fault.THROTTLED, Fault.AUTH)
+        unknown = fault is Fault.HOST_KEY_CHANGED
+        return Vitals(reached=None if unknown else answered, problem=str(result.error))
     clock, _, snapshot = result.stdout.partition("\n")
     if not snapshot.strip():
         return Vitals(reached=True)

@@ -19,7 +19,7 @@ WIDE_COLUMNS = 110
 """Terminals narrower than this do without model and address."""
 
 _NAME = "\0"
-"""Stands for the phone's name in a problem that others may have too."""
+"""Stands for the phone's name in a remark that others may have too."""
 
 _STYLES: dict[PhoneState, str] = {
     "ready": "green",
@@ -182,18 +182,30 @@ def _headline(rack: Rack, rows: Sequence[Row]) -> str:
 
 
 def _remarks(rows: Sequence[Row]) -> list[str]:
-    problems = _folded(rows)
-    drains = [
-        f"{row.phone.name} drained by {drain.who}: {drain.why}"
-        for row in rows
-        for drain in row.facts.drains
-    ]
-    health = [
-        f"{row.phone.name} suspect: {_suspicion(row.facts)}"
-        for row in rows
-        if row.state == "suspect" and not row.vitals.problem
-    ]
-    return problems + drains + health
+    """Problems, drains and suspicions; equal ones of several phones are one line for all."""
+    from fleetctl.rack.nodesets import fold
+
+    owners: dict[str, list[str]] = {}
+    for kind in (_problem, _drains, _suspicions):
+        for row in rows:
+            for text in kind(row):
+                owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
+    return [text.replace(_NAME, fold(names)) for text, names in owners.items()]
+
+
+def _problem(row: Row) -> list[str]:
+    name, problem = row.phone.name, row.vitals.problem
+    return [problem.replace(f"{name} ({row.phone.address})", name)] if problem else []
+
+
+def _drains(row: Row) -> list[str]:
+    return [f"{row.phone.name} drained by {drain.who}: {drain.why}" for drain in row.facts.drains]
+
+
+def _suspicions(row: Row) -> list[str]:
+    if row.state != "suspect" or row.vitals.problem:
+        return []
+    return [f"{row.phone.name} suspect: {_suspicion(row.facts)}"]
 
 
 def _suspicion(facts: PhoneFacts) -> str:
@@ -202,19 +214,6 @@ def _suspicion(facts: PhoneFacts) -> str:
     if facts.contact.seen is None:
         return "not seen yet"
     return "it was away; the preflight of the next launch decides"
-
-
-def _folded(rows: Sequence[Row]) -> list[str]:
-    """Problems, those of several phones that are equal in one line for all of them."""
-    from fleetctl.rack.nodesets import fold
-
-    owners: dict[str, list[str]] = {}
-    for row in rows:
-        if row.vitals.problem:
-            name = row.phone.name
-            text = row.vitals.problem.replace(f"{name} ({row.phone.address})", name)
-            owners.setdefault(text.replace(name, _NAME), []).append(name)
-    return [text.replace(_NAME, fold(names)) for text, names in owners.items()]
 
 
 def _cut(lines: list[str], most: int, what: str) -> list[str]:

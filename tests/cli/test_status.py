@@ -17,7 +17,7 @@ from fleetctl.checks.vitals import Vitals
 from fleetctl.cli.status_view import as_json, make_rows, render
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import Contact, Drain, PhoneFacts
+from fleetctl.state import Contact, Drain, Health, PhoneFacts
 
 NOW = 1_000_000.0
 SEEN = PhoneFacts(contact=Contact(seen=NOW - 3))
@@ -110,6 +110,7 @@ def test_a_damaged_snapshot_is_a_problem_or_nothing_but_never_a_crash(text: str)
         (Fault.REFUSED, False),
         (Fault.TIMEOUT, False),
         (Fault.LOST, False),
+        (Fault.FAILED, False),
         (Fault.THROTTLED, True),
         (Fault.AUTH, True),
         (Fault.HOST_KEY_CHANGED, None),
@@ -150,6 +151,14 @@ def test_who_drained_a_phone_and_why_is_said() -> None:
     drain = Drain("ann", "screen broken", "person", NOW)
     shown = text_of(1, {"phone001": PhoneFacts(drains=(drain,))}, {})
     assert "phone001 drained by ann: screen broken" in shown
+
+
+def test_a_suspect_phone_is_explained() -> None:
+    sick = PhoneFacts(health=Health("CRITICAL", "disk full", NOW))
+    away = PhoneFacts(contact=Contact(seen=NOW, returned=NOW))
+    shown = text_of(3, {"phone001": away, "phone002": away, "phone003": sick}, {})
+    assert "phone[001-002] suspect: it was away" in shown
+    assert "phone003 suspect: disk full" in shown
 
 
 def test_equal_problems_of_many_phones_are_one_line() -> None:
