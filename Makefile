@@ -24,7 +24,7 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	ruff check .
 	ruff format --check .
 	mypy
-	ansible-lint
+	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
 unit: setup-dev ## the fast tests: seconds, no container
 	pytest -q -m "not standin and not lab"

@@ -16,6 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes says nothing about the code: the first one may import a library.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
