@@ -101,6 +101,7 @@ async def _launch(
     from fleetctl.cli.follow import Screen
     from fleetctl.jobs import attach, launch
     from fleetctl.jobs.launch import Room
+    from fleetctl.rack.nodesets import fold
     from fleetctl.remote import Fleet
 
     with ExitStack() as stack:
@@ -113,9 +114,9 @@ async def _launch(
             await attach.refresh_all(room)
             screen.status("preflight")
             run, prepared = await launch.launch(room, request, stack)
-            count, head = len(prepared.chosen.phones), prepared.chosen.phones[0]
+            phones = prepared.chosen.phones
             screen.remark(
-                f"{run.name} runs on {count} phones, mpirun on {head}; "
+                f"{run.name} runs on {fold(phones)}, mpirun on {phones[0]}; "
                 f"preflight took {prepared.chosen.preflight_seconds:.1f} s"
             )
             if options["detach"]:

@@ -95,4 +95,7 @@ def too_few(
     kind = PhonesHeld if len(ready) + len(choice.held) >= wanted else NotEnoughPhones
     advice = f"Ask for {len(ready)}, or cure the others" if ready else "Cure these"
     reasons = "".join(f"\n  {phone}: {why}" for phone, why in refused.items())
-    return kind(f"{wanted} phones wanted, {len(ready)} ready; nothing started. {advice}:{reasons}")
+    phones = "phone" if wanted == 1 else "phones"
+    return kind(
+        f"{wanted} {phones} wanted, {len(ready)} ready; nothing started. {advice}:{reasons}"
+    )

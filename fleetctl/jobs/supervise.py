@@ -43,6 +43,8 @@ class Watch:
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     trouble_reason: str | None = None
     heard: float = field(default_factory=time.monotonic)
+    log_lines: int = 0
+    """Lines of the log that `on_log` was called with."""
 
     @property
     def head(self) -> str:
@@ -83,7 +85,7 @@ async def supervise(watch: Watch) -> Verdict:
         watch.on_remark(reason)
     if stopped:
         watch.on_remark(f"stopping {watch.run.name} on {len(watch.phones)} phones")
-    return await settle(
+    verdict = await settle(
         watch.fleet,
         watch.state,
         watch.run,
@@ -93,6 +95,9 @@ async def supervise(watch: Watch) -> Verdict:
         stopped=stopped,
         trouble=watch.trouble_reason,
     )
+    for line in copies.whole_lines(watch.run.log_file)[watch.log_lines :]:
+        watch.on_log(line)
+    return verdict
 
 
 async def _await_end(watch: Watch) -> None:
@@ -193,5 +198,11 @@ async def _keep_checkpoint(watch: Watch, plan: Plan, event: CheckpointEvent) -> 
 
 async def _follow_log(watch: Watch) -> None:
     """Copy mpirun.log line by line."""
+
+    def take(line: str) -> None:
+        watch.log_lines += 1
+        watch.on_log(line)
+
+    watch.log_lines = len(copies.whole_lines(watch.run.log_file))
     remote = f"{onphone.folder(watch.run.name)}/mpirun.log"
-    await copies.follow(watch.fleet, watch.head, remote, watch.run.log_file, watch.on_log)
+    await copies.follow(watch.fleet, watch.head, remote, watch.run.log_file, take)

@@ -27,6 +27,8 @@ class Tracker:
     """The state of a run as its head phone tells it. Times are the phone's clock."""
 
     iterations: int = 0
+    resumed_at: int = 0
+    """Iterations that the checkpoint had already seen."""
     last: IterationEvent | None = None
     evaluation: EvaluationEvent | None = None
     checkpoint: CheckpointEvent | None = None
@@ -41,7 +43,7 @@ class Tracker:
         self.first_time = event.time if self.first_time is None else self.first_time
         match event:
             case StartEvent():
-                self.iterations = event.iterations
+                self.iterations, self.resumed_at = event.iterations, event.iteration
                 if event.note:
                     self.notes.append(event.note)
             case IterationEvent():
@@ -71,7 +73,7 @@ class Tracker:
         """Where the run is, in one line."""
         last = self.last
         if last is None:
-            return "starting" if self.iterations == 0 else f"0/{self.iterations}"
+            return "starting" if self.iterations == 0 else f"{self.resumed_at}/{self.iterations}"
         parts = [
             f"{last.iteration}/{self.iterations}",
             f"epoch {last.epoch}",

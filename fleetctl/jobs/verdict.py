@@ -52,21 +52,27 @@ def judge(evidence: Evidence) -> Verdict:
         return Verdict("done", None, {}, finals[0].test_accuracy)
     if evidence.stopped:
         return Verdict("stopped", "stopped by the operator", {}, None)
-    culprits = {**evidence.unreachable, **evidence.blamed}
+    culprits = {**evidence.unreachable, **evidence.blamed} or _refusing_ssh(evidence)
     if culprits:
         return Verdict("failed", "; ".join(culprits.values()), culprits, None)
     return Verdict("failed", _reason(evidence), {}, None)
 
 
-def _reason(evidence: Evidence) -> str:
-    """Why, when every phone answers: what ssh, the ranks or the log say, most telling first."""
+def _refusing_ssh(evidence: Evidence) -> dict[str, str]:
+    """Phones that the head phone could not reach: of all that mpirun says then, dozens of innocent
+    names, only ssh's own line is true."""
     names = {address: phone for phone, address in evidence.addresses.items()}
-    refusals = {
-        names.get(host, host): why.strip() for host, why in _SSH_FAILURE.findall(evidence.log)
+    head = evidence.phones[0]
+    return {
+        names[host]: f"{names[host]} cannot be reached by ssh from {head} ({why.strip()}); "
+        "check cable and switch between them, then site.yml -t ssh"
+        for host, why in _SSH_FAILURE.findall(evidence.log)
+        if host in names
     }
-    if refusals:
-        said = ", ".join(f"{phone} ({why})" for phone, why in refusals.items())
-        return f"the head phone cannot connect by ssh to {said}; run site.yml -t ssh"
+
+
+def _reason(evidence: Evidence) -> str:
+    """Why, when every phone answers: what the log or the ranks say, most telling first."""
     if evidence.mpirun_code == BLOCKED_CALL_CODE or "Bad system call" in evidence.log:
         return (
             "Android blocked a system call that the program makes (signal 31, exit code 159); "

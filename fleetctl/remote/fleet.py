@@ -127,17 +127,18 @@ class Fleet:
         Leaving the loop closes the channel, which ends the command on the phone.
         """
         connection = await self.connection(name)
+        process: asyncssh.SSHClientProcess[str] | None = None
         try:
-            async with connection.create_process(
+            process = await connection.create_process(
                 command, stdin=asyncssh.DEVNULL, stderr=asyncssh.DEVNULL, errors="replace"
-            ) as process:
-                try:
-                    async for line in process.stdout:
-                        yield line.rstrip("\n")
-                finally:
-                    process.close()
+            )
+            async for line in process.stdout:
+                yield line.rstrip("\n")
+            await process.wait_closed()
         except (asyncssh.Error, OSError) as error:
             raise faults.classify(name, self._addresses[name], error) from error
+        finally:
+            _leave(connection, process)
         if connection.is_closed():
             raise faults.lost(name)
 
@@ -211,13 +212,20 @@ class Fleet:
         except TimeoutError:
             return Result(None, error=faults.unfinished(name, limit_seconds))
         finally:
-            # Also on Ctrl-C: sshd passes the signal on, so that nothing stays behind.
-            if process is not None and process.exit_status is None and not connection.is_closed():
-                process.kill()
-                process.close()
+            _leave(connection, process)
         if process.exit_status is None:
             return Result(None, out or "", err or "", faults.lost(name))
         return Result(process.exit_status, out or "", err or "")
+
+
+def _leave(
+    connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[str] | None
+) -> None:
+    """End a command that still runs, and do not wait: sshd closes the channel of a silent
+    command only when that ends."""
+    if process is not None and process.exit_status is None and not connection.is_closed():
+        process.kill()
+        process.close()
 
 
 def _with_environment(command: str, env: Mapping[str, str] | None) -> str:
