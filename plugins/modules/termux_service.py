@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from pathlib import Path
@@ -26,10 +28,18 @@ options:
     type: bool
   state:
     description:
-      - V(restarted) and V(reloaded) act every time; V(reloaded) sends HUP.
-      - Both start a service that is down.
+      - V(restarted) and V(reloaded) act every time, unless O(config) is given.
+      - Both start a service that is down. V(reloaded) sends HUP.
     type: str
     choices: [started, stopped, restarted, reloaded]
+  config:
+    description:
+      - Files that the service reads when it starts. With these, V(restarted) and V(reloaded) act
+        only when one of them has changed since they acted last, so that no handler is needed and
+        a run that was cut off between writing and reloading is completed by the next one.
+    type: list
+    elements: path
+    default: []
 attributes:
   check_mode:
     support: full
@@ -43,7 +53,8 @@ EXAMPLES = r"""
   termux_service:
     name: sshd
     enabled: true
-    state: started
+    state: reloaded
+    config: ["{{ termux_prefix }}/etc/ssh/sshd_config.d/phonerack.conf"]
 """
 
 RETURN = r"""
@@ -148,12 +159,42 @@ class Service:
             self.must_sv("reloaded", "hup")
 
 
-def needs_action(state: str | None, status: str) -> bool:
+class Reading:
+    """What the service has read of its configuration, kept as checksums in its folder.
+
+    Not compared by time: the clock of a phone may jump.
+    """
+
+    def __init__(self, service: Path, files: list[str]) -> None:
+        self.record = service / "phonerack-read.json"
+        self.wanted = {file: checksum(Path(file)) for file in files}
+
+    def present(self) -> dict[str, str | None]:
+        try:
+            return json.loads(self.record.read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+
+    def is_stale(self) -> bool:
+        present = self.present()
+        return any(present.get(file) != digest for file, digest in self.wanted.items())
+
+    def remember(self) -> None:
+        temporary = self.record.with_suffix(".new")
+        temporary.write_text(json.dumps(self.present() | self.wanted))
+        temporary.replace(self.record)
+
+
+def checksum(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.exists() else None
+
+
+def needs_action(state: str | None, status: str, stale: bool) -> bool:
     """Whether a service in this status has to be touched to be in this state."""
     if state is None:
         return False
     if state in ("restarted", "reloaded"):
-        return True
+        return stale or status != "run"
     if state == "started":
         return status != "run"
     return status in ("run", "failing")
@@ -175,14 +216,18 @@ def ensure(module: AnsibleModule) -> dict[str, Any]:
         )
 
     was_enabled, status = service.enabled, service.status()
+    files = module.params["config"]
+    reading = Reading(service.path, files)
     switch = enabled is not None and enabled != was_enabled
-    act = needs_action(state, status)
+    act = needs_action(state, status, stale=not files or reading.is_stale())
     wanted = {"stopped": "down"}.get(state, "run") if act else status
     if not module.check_mode:
         if switch:
             service.enable(enabled)
         if act:
             service.bring_to(state, status)
+            if files:
+                reading.remember()
     return {
         "changed": switch or act,
         "status": wanted,
@@ -199,6 +244,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "enabled": {"type": "bool"},
             "state": {"choices": ["started", "stopped", "restarted", "reloaded"]},
+            "config": {"type": "list", "elements": "path", "default": []},
         },
         required_one_of=[["enabled", "state"]],
         supports_check_mode=True,

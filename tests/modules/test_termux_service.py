@@ -128,6 +128,54 @@ def test_restart_and_reload_start_what_is_down(run_module, runit, state):
     assert runit.log == ["up"]
 
 
+def test_a_changed_configuration_is_read_once(run_module, runit, tmp_path):
+    runit.service("sshd", "run")
+    config = tmp_path / "sshd.conf"
+    options = {"name": "sshd", "state": "reloaded", "config": [str(config)]}
+    changed = []
+    for text in ("a", "a", "b"):
+        config.write_text(text)
+        changed.append(run_module("termux_service", **options)["changed"])
+
+    assert changed == [True, False, True]
+    assert runit.log == ["hup", "hup"]
+
+
+def test_a_reload_that_was_cut_off_is_made_up_for(run_module, runit, tmp_path):
+    path = runit.service("sshd", "run")
+    config = tmp_path / "sshd.conf"
+    config.write_text("a")
+    options = {"name": "sshd", "state": "reloaded", "config": [str(config)]}
+    (path / "broken").touch()
+    with pytest.raises(ModuleFailure):
+        run_module("termux_service", **options)
+    (path / "broken").unlink()
+
+    assert run_module("termux_service", **options)["changed"] is True
+
+
+def test_two_tasks_keep_their_files_apart(run_module, runit, tmp_path):
+    runit.service("sshd", "run")
+    files = [tmp_path / "one.conf", tmp_path / "two.conf"]
+    for file in files:
+        file.write_text("x")
+    tasks = [{"name": "sshd", "state": "reloaded", "config": [str(file)]} for file in files]
+
+    results = [run_module("termux_service", **task)["changed"] for task in (*tasks, *tasks)]
+
+    assert results == [True, True, False, False]
+
+
+def test_check_mode_does_not_remember_a_configuration(run_module, runit, tmp_path):
+    runit.service("sshd", "run")
+    options = {"name": "sshd", "state": "restarted", "config": [str(tmp_path / "none.conf")]}
+    (tmp_path / "none.conf").write_text("x")
+
+    assert run_module("termux_service", check=True, **options)["changed"] is True
+    assert run_module("termux_service", **options)["changed"] is True
+    assert runit.log == ["restart"]
+
+
 def test_the_supervisor_is_started_when_none_runs(run_module, runit, monkeypatch):
     monkeypatch.delenv("SVDIR", raising=False)
     runit.service("sshd", down=True)
