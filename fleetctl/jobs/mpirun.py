@@ -78,7 +78,7 @@ def _series_options(world: World) -> list[list[str]]:
     return [
         ["--output", "tag"],
         *_parameters("--prtemca", daemons),
-        *_parameters("--pmixmca", {"ptl_tcp_if_include": world.cidr}),
+        *_parameters("--pmixmca", {"ptl_base_if_include": world.cidr}),
         *_parameters("--mca", ranks),
     ]
 
