@@ -127,9 +127,12 @@ def trust_line(names: Iterable[str], authority: str) -> str:
 
 
 def with_trust(known_hosts: str, trust: str) -> str:
-    """known_hosts with this line as its only one about an authority."""
-    kept = [line for line in known_hosts.splitlines() if not line.startswith("@cert-authority ")]
-    return "\n".join([*kept, trust, ""])
+    """known_hosts with this line as its only one about an authority; unchanged where it is."""
+    lines = known_hosts.splitlines()
+    authorities = [line for line in lines if line.startswith("@cert-authority ")]
+    if authorities == [trust]:
+        return known_hosts
+    return "\n".join([*(line for line in lines if line not in authorities), trust, ""])
 
 
 def host_keys(known_hosts: str) -> dict[str, str]:

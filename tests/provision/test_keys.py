@@ -116,6 +116,14 @@ def test_known_hosts_trusts_the_authority_for_the_racks_phones_only(folder):
     assert trust == f"@cert-authority phone001,phone002 {authority}"
 
 
+def test_the_order_of_known_hosts_is_nobodys_business(folder):
+    fulfil(folder, Request("home", PHONES))
+    lines = (folder / "known_hosts").read_text().splitlines()
+    (folder / "known_hosts").write_text("\n".join(reversed(lines)) + "\n")
+
+    assert fulfil(folder, Request("home", PHONES)).changed == []
+
+
 def test_a_key_of_another_type_is_refused_by_name(folder, monkeypatch):
     (folder / "known_hosts").write_text("phone001 ssh-ed25519 AAAAnonsense\n")
     request = {"rack": "home", "phones": PHONES}
