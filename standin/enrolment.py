@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetctl.rack import Phone, Rack, RackPaths
+from fleetctl.rack.files import write_atomic
 from fleetctl.rack.lock import Locked, write_lock
 from standin.commands import run
 from standin.fabric import SERVICES, derived_mac
-from standin.files import write_atomic
 
 MODEL = "SM-G975F"
 API_LEVEL = 31

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fleetctl.rack import InputError
+from fleetctl.rack.files import write_atomic
 from standin.engine import Container
-from standin.files import write_atomic
 
 type Kind = Literal["kill", "hang", "unplug", "slow", "reboot"]
 

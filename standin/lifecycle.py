@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetctl.rack import Phone, Rack, RackPaths
+from fleetctl.rack.files import write_atomic
 from standin import engine, images
 from standin.commands import CommandError, require_host, run
 from standin.enrolment import MODEL, enrol, locked
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
 from standin.faults import Faults, read_faults
-from standin.files import write_atomic
 from standin.hardware import HardwareState, render
 from standin.record import (
     agreed_rate,

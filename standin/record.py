@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TypedDict
 
 from fleetctl.rack import InputError, Rack, RackPaths
+from fleetctl.rack.files import write_atomic
 from standin.commands import require_host
 from standin.derived import derive_rack_file
 from standin.enrolment import Folders
 from standin.errors import StandinError
 from standin.fabric import FabricPlan, plan_fabric
-from standin.files import write_atomic
 from standin.rig import Rig
 
 

@@ -60,7 +60,7 @@ def test_several_phones_take_several_faults_and_one_heal_undoes_all(rack: SmallR
 def test_a_rebooted_phone_comes_back_with_its_files_and_without_its_processes(
     rack: SmallRack,
 ) -> None:
-    rack.ssh("phone001", "echo kept > mark; sleep 987 & disown")
+    rack.ssh("phone001", "echo kept > mark; sleep 987 > mark.log 2>&1 &")
     rack.standin("fault", "phone001", "reboot")
     assert rack.answers("phone001", tries=10)
     found = rack.ssh("phone001", "cat mark; cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
