@@ -9,8 +9,8 @@ from torch import nn
 from trainer.formats import ModelSpec, PlanError
 
 
-def digits_cnn(channels: int = 16, hidden: int = 64) -> nn.Module:
-    """A small CNN for 1x8x8 images in 10 classes (38 thousand parameters)."""
+def digits_cnn(channels: int = 24, hidden: int = 64) -> nn.Module:
+    """A small CNN for 1x8x8 images in 10 classes (61 thousand parameters)."""
     return nn.Sequential(
         nn.Conv2d(1, channels, kernel_size=3, padding=1),
         nn.ReLU(),

@@ -1,0 +1,41 @@
+"""The exchange over real MPI, with torch in the same process."""
+
+from pathlib import Path
+
+import mpi
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
+def test_every_rank_holds_the_sum(ranks: int, tmp_path: Path) -> None:
+    process = mpi.mpirun(ranks, HERE / "ring_ranks.py", folder=tmp_path)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    for rank in range(ranks):
+        assert f"rank {rank} of {ranks}: equal" in output
+
+
+def test_a_training_run_succeeds_on_all_ranks(tmp_path: Path) -> None:
+    run = mpi.train(mpi.a_plan(16, 16, 16, 16), tmp_path)
+    assert len(run.accuracies) == 4
+    assert len({final.parameters_sha256 for final in run.finals}) == 1
+
+
+def test_a_mismatch_of_lengths_names_call_and_peer(tmp_path: Path) -> None:
+    program = tmp_path / "mismatch.py"
+    program.write_text(
+        "import numpy as np\n"
+        "from trainer.exchange.engine import Engine, EngineError\n"
+        "from trainer.exchange.transport import MpiTransport\n"
+        "from trainer.formats import Exchange\n"
+        "engine = Engine(lambda: MpiTransport(['phone001', 'phone002']), Exchange())\n"
+        "try:\n"
+        "    engine.all_reduce(np.ones(200 if engine.rank == 0 else 100, np.float32))\n"
+        "except EngineError as error:\n"
+        "    print(error, flush=True)\n"
+        "    engine.abandon()\n"
+    )
+    output, _ = mpi.mpirun(2, program, folder=tmp_path).communicate()
+    assert "MPI_Irecv with rank 0 (phone001): MPI_ERR_TRUNCATE" in output

@@ -1,0 +1,61 @@
+"""The data-parallel step: buckets, and gradients as views of one buffer."""
+
+import pytest
+import torch
+
+from trainer.step import DataParallel, _buckets
+
+
+@pytest.mark.parametrize(
+    ("bucket_bytes", "bucket_of", "ends"),
+    [
+        ("all", [0, 0, 0], [38]),
+        ("each", [0, 1, 2], [10, 15, 38]),
+        (50, [0, 0, 1], [15, 38]),
+        (4, [0, 1, 2], [10, 15, 38]),
+    ],
+)
+def test_buckets_cover_the_buffer_and_the_last_takes_the_rest(
+    bucket_bytes, bucket_of, ends
+) -> None:
+    found, slices = _buckets([10, 5, 20], bucket_bytes, buffer_length=38)
+    assert found == bucket_of
+    assert [part.stop for part in slices] == ends
+    assert [part.start for part in slices] == [0, *ends[:-1]]
+
+
+def test_a_step_alone_is_torch_s_own_step() -> None:
+    torch.manual_seed(0)
+    images, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+    ours, theirs = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+    theirs.load_state_dict(ours.state_dict())
+    loss = torch.nn.functional.cross_entropy
+    our_sgd, their_sgd = (torch.optim.SGD(m.parameters(), 0.5, 0.9) for m in (ours, theirs))
+    executor = DataParallel(ours, loss, our_sgd, None, "all")
+    for _ in range(3):
+        result = executor.step(images, labels, len(labels))
+        their_sgd.zero_grad()
+        expected = loss(theirs(images), labels)
+        expected.backward()
+        their_sgd.step()
+        assert result.loss == pytest.approx(expected.item(), rel=1e-6)
+    torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+def test_a_step_whose_loss_is_not_finite_changes_nothing() -> None:
+    model = torch.nn.Linear(4, 3)
+    before = model.weight.clone()
+    executor = DataParallel(
+        model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), 1), None, 4
+    )
+    result = executor.step(torch.full((2, 4), float("nan")), torch.tensor([0, 1]), 2)
+    assert result.bad_ranks == (0,)
+    torch.testing.assert_close(model.weight, before)
+
+
+def test_other_types_than_float32_are_refused_by_the_parameter_s_name() -> None:
+    model = torch.nn.Linear(2, 2).double()
+    with pytest.raises(TypeError, match=r"parameter weight is torch.float64"):
+        DataParallel(
+            model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), 1), None, "all"
+        )
