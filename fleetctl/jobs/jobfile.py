@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator,
 
 from fleetctl.rack import InputError
 from fleetctl.rack.document import read_document
+from fleetctl.rack.files import write_atomic
 from trainer.formats import MODELS, CheckpointSpec, Exchange
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
@@ -147,7 +148,7 @@ def write_job(job: Job, path: Path) -> None:
     """The job as a file that `read_job` and `launch` take again."""
     import yaml
 
-    path.write_text(yaml.safe_dump(job.model_dump(exclude_none=True), sort_keys=False))
+    write_atomic(path, yaml.safe_dump(job.model_dump(exclude_none=True), sort_keys=False))
 
 
 def local_files(words: list[str], folder: Path) -> tuple[Path, ...]:

@@ -22,6 +22,7 @@ from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths
+from fleetctl.rack.files import write_atomic
 from fleetctl.rack.nodesets import fold
 from fleetctl.remote import Fleet
 from fleetctl.state import Held, State
@@ -257,7 +258,7 @@ def _write_versions(run: RunFolder, chosen: Chosen) -> None:
         for phone in chosen.phones:
             phones[str(getattr(chosen.facts[phone], key))].append(phone)
         versions[key] = {version: fold(names) for version, names in phones.items()}
-    (run.path / "versions.json").write_text(json.dumps(versions, indent=2) + "\n")
+    write_atomic(run.path / "versions.json", json.dumps(versions, indent=2) + "\n")
 
 
 async def _stage(

@@ -72,6 +72,8 @@ def rank_script(
 # Rendered by `fleetctl launch`: one rank of run {run}.
 export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE={len(phones)} LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
 export MASTER_ADDR={addresses[0]} MASTER_PORT={RENDEZVOUS_PORT}
+# Not every build of torch has libuv, which its store asks for unless told otherwise.
+export USE_LIBUV=0
 case $RANK in
 {cases}
 esac

@@ -1,0 +1,70 @@
+"""Which phones a job gets, and what is said when they are too few."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+
+import pytest
+
+from fleetctl.errors import ExitCode
+from fleetctl.jobs.choose import Wish, candidates, read_wish, too_few
+from fleetctl.jobs.jobfile import JobError
+from fleetctl.rack import Network, Phone, Rack, RackError, Switch
+from fleetctl.state import Contact, Drain, Health, PhoneFacts
+
+NOW = 1000.0
+RACK = Rack(
+    name="r",
+    network=Network(IPv4Network("10.0.0.0/24"), "ethernet"),
+    phones={
+        f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}", switch=f"sw{n % 2}", port=n)
+        for n in range(1, 7)
+    },
+    switches={"sw0": Switch("sw0"), "sw1": Switch("sw1")},
+)
+FACTS = {
+    "phone001": PhoneFacts(drains=(Drain("ana", "screen broken", "person", 1.0),)),
+    "phone002": PhoneFacts(run="digits-1"),
+    "phone003": PhoneFacts(health=Health("CRITICAL", "hangs", 1.0)),
+    "phone004": PhoneFacts(contact=Contact(seen=1.0, missed_since=999.0)),
+    "phone005": PhoneFacts(contact=Contact(seen=999.0)),
+    "phone006": PhoneFacts(health=Health("OK", "", 999.0)),
+}
+
+
+def test_ready_phones_first_in_ring_order_then_those_that_a_preflight_may_redeem() -> None:
+    choice = candidates(RACK, FACTS, NOW)
+    assert choice.first == ("phone006", "phone005")
+    assert choice.second == ("phone004", "phone003")
+    assert choice.held == {"phone002": "digits-1"}
+
+
+def test_too_few_names_the_numbers_and_every_reason() -> None:
+    choice = candidates(RACK, FACTS, NOW)
+    error = too_few(6, ["phone005"], choice, {"phone006": "free disk is 1 MiB"})
+    for part in ("6 phones wanted, 1 ready", "ana (screen broken)", "digits-1", "free disk"):
+        assert part in str(error)
+    assert error.exit_code == ExitCode.PREFLIGHT_REFUSED
+
+
+def test_when_only_another_run_is_in_the_way_the_exit_code_says_so() -> None:
+    choice = candidates(RACK, {"phone002": PhoneFacts(run="digits-1")}, NOW)
+    ready = [name for name in RACK.phones if name != "phone002"]
+    assert too_few(6, ready, choice, {}).exit_code == ExitCode.HELD
+
+
+def test_a_wish_is_a_number_or_a_node_set() -> None:
+    assert read_wish(RACK, None, {}) == Wish()
+    assert read_wish(RACK, "3", {}) == Wish(count=3)
+    assert read_wish(RACK, "phone[001-002]", {}) == Wish(named=("phone002", "phone001"))
+
+
+@pytest.mark.parametrize("phones", ["7", "0", "phone[001-002]&phone003"])
+def test_a_wish_that_the_rack_cannot_have_is_bad_input(phones: str) -> None:
+    with pytest.raises(JobError):
+        read_wish(RACK, phones, {})
+
+
+def test_an_unknown_phone_is_bad_input() -> None:
+    with pytest.raises(RackError, match="phone009"):
+        read_wish(RACK, "phone009", {})

@@ -1,0 +1,110 @@
+"""Job files: what they say, and what is said about a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fleetctl.jobs.jobfile import (
+    JobError,
+    command_job,
+    local_files,
+    plain_name,
+    read_job,
+    write_job,
+)
+from fleetctl.jobs.planning import build_plan, equal_shares
+
+TRAIN = """\
+phones: 4
+train:
+  model: {name: digits-cnn, args: {channels: 8, dropout: 0.5, bias: true, kind: wide}}
+  data: digits
+  epochs: 3
+  global_batch: 10
+  optimizer: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true}
+  warmup_iterations: 7
+  exchange: {bucket_bytes: 4096}
+  checkpoint: {every_iterations: 5}
+"""
+
+
+def job_file(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "night.yml"
+    path.write_text(text)
+    return path
+
+
+def test_a_job_becomes_the_plan_that_it_describes(tmp_path: Path) -> None:
+    job = read_job(job_file(tmp_path, TRAIN))
+    assert job.name == "night"
+    assert job.train is not None
+    plan = build_plan(job.train, "night-1", ["phone002", "phone001", "phone004"])
+    assert plan.phones == ("phone002", "phone001", "phone004")
+    assert plan.samples_per_rank == (4, 3, 3)
+    assert plan.model.args == {"channels": 8, "dropout": 0.5, "bias": True, "kind": "wide"}
+    assert plan.optimizer.args == {"lr": 0.1, "momentum": 0.9, "nesterov": True}
+    assert (plan.warmup_iterations, plan.exchange.bucket_bytes) == (7, 4096)
+    assert (plan.checkpoint.every_iterations, plan.checkpoint.keep) == (5, 2)
+
+
+@pytest.mark.parametrize("text", [TRAIN, "command: [python, train.py, '7']\nname: x\n"])
+def test_a_job_written_down_reads_back_equal(tmp_path: Path, text: str) -> None:
+    job = read_job(job_file(tmp_path, text))
+    write_job(job, tmp_path / "job.yml")
+    assert read_job(tmp_path / "job.yml") == job
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "line", "words"),
+    [
+        ("epochs: 3", "epochs: three", 5, "epochs"),
+        ("epochs: 3", "epoch: 3", 5, "unknown key `epoch`"),
+        ("data: digits", "data: digits\n  data: other", 5, "twice"),
+        ("name: digits-cnn", "name: resnet9000", 3, "resnet9000"),
+        ("global_batch: 10", "global_batch: 0", 6, "global_batch"),
+        ("name: sgd", "name: adam", 7, "adam"),
+    ],
+)
+def test_a_mistake_is_named_by_line(
+    tmp_path: Path, wrong: str, right: str, line: int, words: str
+) -> None:
+    path = job_file(tmp_path, TRAIN.replace(wrong, right))
+    with pytest.raises(JobError) as caught:
+        read_job(path)
+    assert words in str(caught.value)
+    assert any(mistake.line == line for mistake in caught.value.mistakes), caught.value
+
+
+@pytest.mark.parametrize("text", ["phones: 3\n", TRAIN + "command: [python, x.py]\n"])
+def test_train_and_command_must_make_sense_together(tmp_path: Path, text: str) -> None:
+    with pytest.raises(JobError, match="command"):
+        read_job(job_file(tmp_path, text))
+
+
+def test_more_phones_than_samples_is_refused(tmp_path: Path) -> None:
+    train = read_job(job_file(tmp_path, TRAIN)).train
+    assert train is not None
+    with pytest.raises(JobError, match="at most 10 phones"):
+        build_plan(train, "night-1", [f"phone{i:03}" for i in range(11)])
+
+
+@pytest.mark.parametrize(("samples", "ranks"), [(10, 3), (6, 6), (96, 7), (5, 5)])
+def test_shares_are_even_and_keep_the_global_batch(samples: int, ranks: int) -> None:
+    shares = equal_shares(samples, ranks)
+    assert sum(shares) == samples
+    assert max(shares) - min(shares) <= 1
+
+
+def test_a_command_is_named_after_its_script() -> None:
+    assert command_job(["python", "train it.py", "-v"]).name == "train-it"
+    assert command_job(["/bin/hostname"]).name == "hostname"
+    assert plain_name("…") == "job"
+
+
+def test_files_named_in_a_command_go_along(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "inner").mkdir()
+    words = ["python", "train.py", "inner", "../train.py", str(tmp_path / "train.py")]
+    assert local_files(words, tmp_path) == (tmp_path / "train.py",)

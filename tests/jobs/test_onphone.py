@@ -1,0 +1,121 @@
+"""The shell that runs on phones, run by this machine's own sh in a folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleetctl.jobs import onphone
+from trainer.formats import Final
+
+RUN = "digits-1"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The run folder of a phone whose programs are this machine's."""
+    monkeypatch.setattr("fleetctl.jobs.onphone.RUNS", str(tmp_path))
+    monkeypatch.setattr("fleetctl.jobs.onphone.SHELL", "/bin/sh")
+    monkeypatch.setattr("fleetctl.jobs.onphone.PYTHON", sys.executable)
+    folder = tmp_path / RUN
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def stubborn() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the run that ignores TERM."""
+    program = "import signal, time; signal.signal(15, signal.SIG_IGN); print(1, flush=True); "
+    with subprocess.Popen(
+        [sys.executable, "-c", program + "time.sleep(60)"],
+        env={**os.environ, "PHONERACK_RUN": RUN},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+        process.kill()
+
+
+def sh(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", "-c", command],
+        env={**os.environ, **variables},
+        text=True,
+        capture_output=True,
+        timeout=60,
+    )
+
+
+def test_the_start_outlives_its_session_and_leaves_pid_and_exit_code(folder: Path) -> None:
+    mpirun = ["sh", "-c", "echo $PHONERACK_RUN 'it''s'; sleep 0.3; exit 7"]
+    (folder / "start.sh").write_text(onphone.start_script(RUN, mpirun))
+    started = sh(onphone.start_command(RUN))
+    assert started.stdout.strip().isdigit(), started
+    assert sh(onphone.is_alive(RUN)).stdout == "running\n"
+    assert sh(onphone.wait_for_end(RUN)).stdout == "7\n"
+    assert sh(onphone.is_alive(RUN)).stdout == "7\n"
+    assert (folder / "mpirun.log").read_text() == "digits-1 its\n"
+
+
+def test_an_mpirun_that_is_gone_without_a_word_has_vanished(folder: Path) -> None:
+    assert sh(onphone.is_alive("never-started-1")).stdout == "vanished\n"
+    (folder / "mpirun.pid").write_text(f"{os.getpid()}\n")  # alive, but of no run
+    assert sh(onphone.is_alive(RUN)).stdout == "vanished\n"
+    assert sh(onphone.wait_for_end(RUN)).stdout == "vanished\n"
+
+
+def test_an_mpirun_that_ignores_term_is_killed(
+    folder: Path, stubborn: subprocess.Popen[bytes]
+) -> None:
+    (folder / "mpirun.pid").write_text(f"{stubborn.pid}\n")
+    sh(onphone.end_mpirun(RUN))
+    assert stubborn.wait(timeout=5) == -9
+
+
+def test_the_sweep_ends_this_runs_processes_and_no_other(
+    folder: Path, stubborn: subprocess.Popen[bytes]
+) -> None:
+    other = subprocess.Popen(["sleep", "60"], env={**os.environ, "PHONERACK_RUN": RUN + "1"})
+    try:
+        assert sh(onphone.sweep(RUN)).stdout == ""
+        assert stubborn.wait(timeout=5) == -9
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_look_shows_processes_and_progress(
+    folder: Path, stubborn: subprocess.Popen[bytes]
+) -> None:
+    (folder / "rank-1.progress.json").write_text("{}")
+    deadline = time.monotonic() + 10
+    while "S" not in (said := sh(onphone.look_at_rank(RUN)).stdout).splitlines()[0]:
+        assert time.monotonic() < deadline, said
+    assert said.splitlines()[1] == "{}"
+
+
+@pytest.mark.parametrize(("code", "status"), [(0, "done"), (3, "failed")])
+def test_a_rank_of_a_plain_command_gets_its_variables_and_leaves_its_word(
+    folder: Path, code: int, status: str
+) -> None:
+    script = onphone.rank_script(
+        RUN, ["phone001", "phone002"], ["10.0.0.1", "10.0.0.2"], ["eth0", "eth1"]
+    )
+    (folder / "rank.sh").write_text(script)
+    show = "echo $RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GLOO_SOCKET_IFNAME; exit " + str(code)
+    done = sh(f"cd {folder} && sh rank.sh sh -c '{show}'", OMPI_COMM_WORLD_RANK="1")
+    assert done.stdout == "1 2 10.0.0.1 29500 eth1\n"
+    assert done.returncode == code
+    final = Final.from_json(sh(onphone.read_finals(RUN)).stdout)
+    assert (final.run, final.rank, final.phone, final.status) == (RUN, 1, "phone002", status)
+    assert final.reason == (None if code == 0 else "exit code 3")
+    assert json.loads((folder / "rank-1.final.json").read_text())["version"] == 1

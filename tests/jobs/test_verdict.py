@@ -1,0 +1,85 @@
+"""How a run is judged from what its phones left behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleetctl.jobs.verdict import Evidence, Verdict, judge
+from trainer.formats import Final
+
+PHONES = ("phone001", "phone002", "phone003")
+ADDRESSES = {name: f"10.0.0.{number}" for number, name in enumerate(PHONES, start=1)}
+
+
+def final(rank: int, status: Any = "done", reason: str | None = None) -> Final:
+    return Final("digits-1", rank, PHONES[rank], status, reason, 30, 0.99, "ab")
+
+
+def judged(finals: list[Final], **given: Any) -> Verdict:
+    evidence: dict[str, Any] = {
+        "phones": PHONES,
+        "addresses": ADDRESSES,
+        "finals": {each.rank: each for each in finals},
+        "unreachable": {},
+        "blamed": {},
+        "mpirun_code": 0,
+        "log": "",
+        "stopped": False,
+    }
+    return judge(Evidence(**evidence | given))
+
+
+def test_every_ranks_word_makes_it_done_whatever_mpirun_says() -> None:
+    verdict = judged([final(0), final(1), final(2)], mpirun_code=137)
+    assert (verdict.state, verdict.test_accuracy, verdict.reason) == ("done", 0.99, None)
+
+
+def test_mpiruns_zero_without_every_word_is_failure() -> None:
+    verdict = judged([final(0), final(1)], log="----\nprted lost\n----\n")
+    assert verdict.state == "failed"
+    assert verdict.reason == "no final record from phone003; mpirun ended with 0: prted lost"
+
+
+def test_a_phone_that_does_not_answer_is_the_reason_and_becomes_suspect() -> None:
+    others = [final(0, "failed", "MPI_ERR_PROC_FAILED"), final(1, "failed", "lost peer")]
+    verdict = judged(others, unreachable={"phone003": "phone003 is unreachable"})
+    assert verdict.reason == "phone003 is unreachable"
+    assert verdict.culprits == {"phone003": "phone003 is unreachable"}
+
+
+def test_the_rank_with_a_cause_of_its_own_comes_before_its_victims() -> None:
+    verdict = judged(
+        [
+            final(0, "failed", "lost its peer"),
+            final(1, "failed", "shard train-1 is corrupt"),
+            final(2, "failed", "killed by signal 15"),
+        ]
+    )
+    assert verdict.reason == "phone002 (rank 1): shard train-1 is corrupt"
+
+
+def test_of_mpiruns_complaints_only_sshs_own_line_is_believed() -> None:
+    log = (
+        "ssh: connect to host 10.0.0.2 port 8022: Connection refused\r\n"
+        "A daemon failed. target node: 10.0.0.3\n"
+    )
+    verdict = judged([], mpirun_code=255, log=log)
+    assert list(verdict.culprits) == ["phone002"]
+    assert verdict.reason is not None
+    assert "phone002 cannot be reached by ssh from phone001 (Connection refused)" in verdict.reason
+
+
+def test_a_blocked_system_call_is_not_called_not_found() -> None:
+    for given in ({"mpirun_code": 159}, {"log": "sh: Bad system call\n"}):
+        verdict = judged([final(0, "failed", "exit code 159")], **given)
+        assert verdict.reason is not None
+        assert "Android blocked a system call" in verdict.reason
+
+
+def test_a_stop_is_no_failure_and_blames_nobody() -> None:
+    verdict = judged([], stopped=True, mpirun_code=None, unreachable={"phone002": "gone"})
+    assert (verdict.state, verdict.culprits) == ("stopped", {})
+
+
+def test_a_run_that_was_done_when_the_stop_came_is_done() -> None:
+    assert judged([final(0), final(1), final(2)], stopped=True).state == "done"
