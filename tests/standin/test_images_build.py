@@ -2,7 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import astuple
 from pathlib import Path
 
 import pytest
@@ -89,3 +90,36 @@ def test_images_that_are_there_are_not_built_again() -> None:
     said: list[str] = []
     assert images.ensure(said.append) == images.names(images.RECIPE)
     assert said == []
+
+
+@pytest.fixture
+def own_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Another prefix and label than the real images', on the same base."""
+    prefix = "localhost/phonerack-recipe-test-"
+    run(("podman", "tag", f"{images.IMAGE_PREFIX}base:{images.SUITE}", f"{prefix}base:trixie"))
+    monkeypatch.setattr(images, "IMAGE_PREFIX", prefix)
+    monkeypatch.setattr(images, "LABEL", ("phonerack.standin", "test"))
+    yield prefix
+    images.remove_all()
+
+
+def tagged(prefix: str) -> set[str]:
+    listing = run(("podman", "images", "--format={{.Repository}}:{{.Tag}}")).split()
+    return {name for name in listing if name.startswith(prefix)}
+
+
+def test_a_new_recipe_replaces_the_old_and_removal_removes_all(
+    small_recipe: Callable[[str], Path], own_names: str
+) -> None:
+    recipe = small_recipe("true")
+    containerfile = recipe / "Containerfile"
+    containerfile.write_text(containerfile.read_text().replace("=image", "=test"))
+    old = images.ensure(print)
+    containerfile.write_text(containerfile.read_text().replace("echo one", "echo two"))
+    new = images.ensure(print)
+    assert old != new
+    assert tagged(own_names) == {*astuple(new), f"{own_names}base:trixie"}
+
+    images.remove_all()
+    assert tagged(own_names) == set()
+    assert run(("podman", "images", "-aq", "--filter=label=phonerack.standin=test")) == ""
