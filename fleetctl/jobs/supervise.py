@@ -42,6 +42,7 @@ class Watch:
     blamed: dict[str, str] = field(default_factory=dict)
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     trouble_reason: str | None = None
+    checkpointed: asyncio.Event = field(default_factory=asyncio.Event)
     heard: float = field(default_factory=time.monotonic)
     log_lines: int = 0
     """Lines of the log that `on_log` was called with."""
@@ -65,7 +66,8 @@ async def supervise(watch: Watch) -> Verdict:
     helpers = [asyncio.create_task(_follow_log(watch))]
     helpers += [asyncio.create_task(_watch_phone(watch, phone)) for phone in watch.phones]
     if plan is not None:
-        helpers.append(asyncio.create_task(_follow_progress(watch, plan)))
+        helpers.append(asyncio.create_task(_follow_progress(watch)))
+        helpers.append(asyncio.create_task(_keep_checkpoints(watch, plan)))
         helpers.append(asyncio.create_task(_watch_deadline(watch)))
     try:
         # A helper that breaks is a bug, and must not pass for silence.
@@ -153,9 +155,8 @@ async def _watch_deadline(watch: Watch) -> None:
         return
 
 
-async def _follow_progress(watch: Watch, plan: Plan) -> None:
-    """Copy progress.jsonl line by line; keep the run's newest checkpoints here."""
-    fetching: set[asyncio.Task[None]] = set()
+async def _follow_progress(watch: Watch) -> None:
+    """Copy progress.jsonl line by line."""
     for line in copies.whole_lines(watch.run.progress_file):
         watch.tracker.take(event_from_json(line))
     await copies.follow(
@@ -163,11 +164,11 @@ async def _follow_progress(watch: Watch, plan: Plan) -> None:
         watch.head,
         f"{onphone.folder(watch.run.name)}/progress.jsonl",
         watch.run.progress_file,
-        lambda line: _take(watch, plan, line, fetching),
+        lambda line: _take(watch, line),
     )
 
 
-def _take(watch: Watch, plan: Plan, line: str, fetching: set[asyncio.Task[None]]) -> None:
+def _take(watch: Watch, line: str) -> None:
     try:
         event = event_from_json(line)
     except FormatError as error:
@@ -177,23 +178,31 @@ def _take(watch: Watch, plan: Plan, line: str, fetching: set[asyncio.Task[None]]
     watch.tracker.take(event)
     watch.on_progress(watch.tracker)
     if isinstance(event, CheckpointEvent):
-        task = asyncio.create_task(_keep_checkpoint(watch, plan, event))
-        fetching.add(task)
-        task.add_done_callback(fetching.discard)
+        watch.checkpointed.set()
 
 
-async def _keep_checkpoint(watch: Watch, plan: Plan, event: CheckpointEvent) -> None:
-    name = event.path.rsplit("/", 1)[-1]
-    if (watch.run.checkpoints / name).exists():
-        return
-    try:
-        await checkpoints.fetch(watch.fleet, watch.run, watch.head, name)
-    except (PhoneError, FormatError) as error:
-        # The next one may come, and the phones keep theirs.
-        watch.run.record("checkpoint-refused", phone=watch.head, name=name, reason=str(error))
-        return
-    watch.run.record("checkpoint", iteration=event.iteration, name=name)
-    checkpoints.prune(watch.run, plan.checkpoint.keep)
+async def _keep_checkpoints(watch: Watch, plan: Plan) -> None:
+    """Keep the run's newest checkpoints here too.
+
+    Only the newest is fetched: a fast run replaces them on the phone while one is on its way.
+    """
+    while True:
+        await watch.checkpointed.wait()
+        watch.checkpointed.clear()
+        event = watch.tracker.checkpoint
+        name = event.path.rsplit("/", 1)[-1] if event else ""
+        if event is None or (watch.run.checkpoints / name).exists():
+            continue
+        try:
+            await checkpoints.fetch(watch.fleet, watch.run, watch.head, name)
+        except (PhoneError, FormatError) as error:
+            if not watch.checkpointed.is_set():
+                watch.run.record(
+                    "checkpoint-refused", phone=watch.head, name=name, reason=str(error)
+                )
+            continue
+        watch.run.record("checkpoint", iteration=event.iteration, name=name)
+        checkpoints.prune(watch.run, plan.checkpoint.keep)
 
 
 async def _follow_log(watch: Watch) -> None:

@@ -1,0 +1,296 @@
+"""Launch on a provisioned stand-in rack: runs, faults, stops and resumptions, all of them real."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetctl.errors import ExitCode
+
+pytestmark = pytest.mark.standin
+
+PREFIX = "/data/data/com.termux/files/usr"
+HOME = "/data/data/com.termux/files/home"
+
+JOB = """\
+train:
+  model: digits-cnn
+  data: digits
+  epochs: {epochs}
+  global_batch: 48
+  optimizer: {{name: sgd, lr: 0.1, momentum: 0.9}}
+  checkpoint: {{every_iterations: 5}}
+"""
+
+
+@pytest.fixture(scope="module")
+def rack(provisioned_rack: Any) -> Any:
+    provisioned_rack.fleetctl("data", "add", "digits")
+    return provisioned_rack
+
+
+@pytest.fixture
+def short_job(tmp_path: Path) -> str:
+    path = tmp_path / "short.yml"
+    path.write_text(JOB.format(epochs=2))
+    return str(path)
+
+
+@pytest.fixture
+def endless_job(tmp_path: Path) -> str:
+    path = tmp_path / "endless.yml"
+    path.write_text(JOB.format(epochs=5000))
+    return str(path)
+
+
+@contextmanager
+def launched(rack: Any, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A launch that goes on, with a checkpoint on the controller; and its run folder."""
+    with subprocess.Popen(
+        ["fleetctl", "launch", *arguments],
+        env=rack.env,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            folder = None
+            for line in process.stdout:
+                if found := re.match(r"(\S+) runs on ", line):
+                    folder = rack.folder / "runs" / found[1]
+                if folder and re.search(r"· [1-9]\d*/", line) and list_checkpoints(folder):
+                    break
+            else:
+                pytest.fail("the launch ended before its first checkpoint")
+            yield process, folder
+        finally:
+            process.kill()
+            rack.fleetctl("stop", check=False)
+
+
+def list_checkpoints(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "checkpoints").glob("*.ckpt"))
+
+
+def newest(rack: Any) -> dict[str, Any]:
+    found: dict[str, Any] = rack.fleetctl_json("jobs")["jobs"][0]
+    return found
+
+
+def left_over(rack: Any, run: str) -> str:
+    """Processes of a run that are still on any phone, looked at from outside."""
+    grep = f"{PREFIX}/bin/grep -lszxF PHONERACK_RUN={run} /proc/[0-9]*/environ"
+    phones = [f"phone00{number}" for number in range(1, 7)]
+    answers = (rack.podman(phone, f"{PREFIX}/bin/sh", "-c", grep) for phone in phones)
+    return "".join(answer.stdout for answer in answers)
+
+
+def test_a_job_trains_and_its_folder_tells_all_of_it(rack: Any, short_job: str) -> None:
+    done = rack.fleetctl("launch", "-n", "3", short_job)
+    assert re.search(r"^short-\d+ done, test accuracy", done.stdout, re.M)
+    job = newest(rack)
+    assert (job["state"], len(job["phones"])) == ("done", 3)
+    assert 0 < job["test_accuracy"] <= 1
+    assert job["started"] < job["ended"]
+    folder = rack.folder / "runs" / job["name"]
+    finals = [json.loads(path.read_text()) for path in sorted((folder / "final").iterdir())]
+    assert [final["phone"] for final in finals] == job["phones"]
+    assert len({final["parameters_sha256"] for final in finals}) == 1
+    plan = json.loads((folder / "plan.json").read_text())
+    assert plan["phones"] == job["phones"]
+    lines = (folder / "progress.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["kind"] == "end"
+    assert list_checkpoints(folder)
+    assert list(json.loads((folder / "versions.json").read_text())["openmpi"].values()) == [
+        "phone[001-003]"
+    ]
+    assert left_over(rack, job["name"]) == ""
+
+
+def test_an_unmodified_torch_distributed_program_runs(rack: Any, tmp_path: Path) -> None:
+    (tmp_path / "sums.py").write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group('gloo')\n"
+        "total = torch.tensor([dist.get_rank() + 1.0])\n"
+        "dist.all_reduce(total)\n"
+        "print('the sum is', total.item(), flush=True)\n"
+        "dist.destroy_process_group()\n"
+    )
+    done = subprocess.run(
+        ["fleetctl", "launch", "-n", "3", "--", "python", "sums.py"],
+        cwd=tmp_path,
+        env=rack.env,
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(re.findall(r"(phone\d+): the sum is 6.0", done.stdout)) == [
+        "phone001",
+        "phone002",
+        "phone003",
+    ]
+
+
+def test_a_rank_that_fails_fails_the_run_by_name(rack: Any) -> None:
+    failed = rack.fleetctl(
+        "launch", "-n", "2", "--", "sh", "-c", "[ $RANK = 0 ] || exit 9", check=False
+    )
+    assert failed.returncode == ExitCode.FAILED
+    assert "phone002 (rank 1): exit code 9" in newest(rack)["reason"]
+
+
+def test_a_dry_run_shows_plan_and_line_and_writes_nothing(rack: Any, short_job: str) -> None:
+    before = sorted(rack.folder.glob("runs/*"))
+    shown = rack.fleetctl("launch", "--dry-run", "-n", "2", short_job).stdout
+    plan, _, line = shown.partition("# on ")
+    assert json.loads(plan)["phones"] == ["phone001", "phone002"]
+    assert "mpirun --hostfile" in line
+    assert sorted(rack.folder.glob("runs/*")) == before
+
+
+def test_ctrl_c_stops_the_run_and_leaves_no_process(rack: Any, endless_job: str) -> None:
+    with launched(rack, endless_job) as (process, folder):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == ExitCode.INTERRUPTED
+        assert left_over(rack, folder.name) == ""
+        assert newest(rack)["state"] == "stopped"
+
+
+def test_a_closed_terminal_leaves_the_run_and_its_phones_stay_held(
+    rack: Any, endless_job: str
+) -> None:
+    with launched(rack, "-n", "4", endless_job) as (process, folder):
+        process.send_signal(signal.SIGHUP)
+        process.wait(timeout=60)
+        job = newest(rack)
+        assert (job["name"], job["state"], job["supervised"]) == (folder.name, "running", False)
+        held = rack.fleetctl("launch", "-n", "3", "--", "true", check=False)
+        assert held.returncode == ExitCode.HELD
+        assert f"held by run {folder.name}" in held.stderr
+        beside = rack.fleetctl("launch", "-n", "2", "--", "true")
+        assert beside.returncode == 0
+        assert "stopped" in rack.fleetctl("stop", folder.name).stdout
+        assert left_over(rack, folder.name) == ""
+
+
+def test_a_run_that_ends_with_nobody_there_is_settled_by_the_next_look(
+    rack: Any, tmp_path: Path
+) -> None:
+    run = rack.fleetctl("launch", "--detach", "-n", "2", "--", "sleep", "1").stdout.strip()
+    rack.fleetctl("logs", "-f", run)
+    assert newest(rack)["state"] == "done"
+    assert rack.fleetctl("launch", "-n", "6", "--", "true").returncode == 0
+
+
+@pytest.mark.parametrize("fault", ["kill", "hang", "unplug"])
+def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
+    rack: Any, endless_job: str, fault: str
+) -> None:
+    try:
+        with launched(rack, endless_job) as (process, folder):
+            rack.fleetctl("standin", "fault", "phone003", fault)
+            assert process.wait(timeout=120) == ExitCode.FAILED
+            job = newest(rack)
+            assert job["state"] == "failed"
+            assert job["reason"].startswith("phone003 ")
+            assert list_checkpoints(folder)
+        with launched(rack, "--resume", folder.name, "-n", "5") as (process, resumed):
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=120)
+        plan = json.loads((resumed / "plan.json").read_text())
+        assert "phone003" not in plan["phones"]
+        assert sum(plan["samples_per_rank"]) == 48
+        first = json.loads((resumed / "progress.jsonl").read_text().splitlines()[0])
+        assert first["iteration"] >= 5
+    finally:
+        rack.fleetctl("standin", "heal")
+        healed(rack)
+
+
+def healed(rack: Any) -> None:
+    """A launch on all phones is what makes the phone ready again: it passes preflight."""
+    for _ in range(10):
+        if rack.fleetctl("launch", "-n", "6", "--", "true", check=False).returncode == 0:
+            return
+    pytest.fail("the healed phone does not pass preflight")
+
+
+def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
+    rack: Any, endless_job: str
+) -> None:
+    with launched(rack, "-n", "2", endless_job) as (process, folder):
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=120)
+    names = list_checkpoints(folder)
+    assert len(names) == 2
+    newest_one = f"{HOME}/phonerack/runs/{folder.name}/checkpoints/{names[-1]}"
+    (folder / "checkpoints" / names[-1]).unlink()
+    for phone in ("phone001", "phone002"):
+        rack.podman(phone, f"{PREFIX}/bin/truncate", "-s", "-100", newest_one)
+    shown = rack.fleetctl("launch", "--dry-run", "--resume", folder.name, "-n", "2")
+    assert f"{names[-1]} of phone" in shown.stderr
+    assert "truncated" in shown.stderr
+    assert json.loads(shown.stdout.partition("# on ")[0])["resume"] == f"resume/{names[0]}"
+
+
+def test_a_phone_whose_python_lacks_a_module_is_named_before_anything_starts(rack: Any) -> None:
+    find = f"set -- {PREFIX}/lib/python3*/lib-dynload/_multiprocessing*.so; "
+    sh = f"{PREFIX}/bin/sh"
+    assert rack.podman("phone002", sh, "-c", find + "mv $1 $1.gone").returncode == 0
+    try:
+        before = sorted(rack.folder.glob("runs/*"))
+        refused = rack.fleetctl("launch", "-n", "6", "--", "true", check=False)
+        assert refused.returncode == ExitCode.PREFLIGHT_REFUSED
+        assert "6 phones wanted, 5 ready" in refused.stderr
+        assert re.search(r"phone002: .*cannot import _multiprocessing.*-t termux", refused.stderr)
+        assert sorted(rack.folder.glob("runs/*")) == before
+    finally:
+        gone = find.replace(".so;", ".so.gone;")
+        rack.podman("phone002", sh, "-c", gone + "mv $1 ${1%.gone}")
+        healed(rack)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-n", "7", "--", "true"], "7 phones wanted, the rack .* has 6"),
+        (["--phones", "phone009", "--", "true"], "phone009"),
+        (["--resume", "never-1"], "no run 'never-1'"),
+        ([], "a job file"),
+    ],
+)
+def test_bad_input_is_said_and_changes_nothing(rack: Any, arguments: list[str], said: str) -> None:
+    refused = rack.fleetctl("launch", *arguments, check=False)
+    assert refused.returncode == ExitCode.BAD_INPUT
+    assert re.search(said, refused.stderr)
+
+
+def test_a_corrupt_shard_is_named_with_its_cure(rack: Any, short_job: str) -> None:
+    shard = rack.folder / "data/digits/train-000.shard"
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1] + b"\xff")
+    try:
+        refused = rack.fleetctl("launch", short_job, check=False)
+        assert refused.returncode == ExitCode.FAILED
+        assert "train-000.shard is corrupt" in refused.stderr
+        assert "fleetctl data add digits" in refused.stderr
+    finally:
+        shard.write_bytes(whole)
+
+
+def test_a_shard_that_went_bad_on_a_phone_is_sent_anew(rack: Any, short_job: str) -> None:
+    shard = f"{HOME}/phonerack/data/digits/train-000.shard"
+    rack.podman("phone002", f"{PREFIX}/bin/truncate", "-s", "-1", shard)
+    done = rack.fleetctl("launch", "-n", "2", short_job)
+    assert "data set digits copied to phone002" in done.stderr
