@@ -65,7 +65,7 @@ class Exchange:
     """False: each phone trains alone, on its share of the training samples."""
     transport: Literal["mpi"] = "mpi"
     reduce: Literal["ring"] = "ring"
-    segment_bytes: int = 256 * 1024
+    segment_bytes: int = 512 * 1024
     codec: Literal["none"] = "none"
     bucket_bytes: Literal["all", "each"] | int = "all"
     order: Literal["fifo"] = "fifo"
