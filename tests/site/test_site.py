@@ -1,0 +1,224 @@
+"""site.yml on a rack of stand-in phones, as its operator meets it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+pytestmark = pytest.mark.standin
+
+PHONES = [f"phone{number:03}" for number in range(1, 7)]
+PREFIX = "/data/data/com.termux/files/usr"
+HOME = "/data/data/com.termux/files/home"
+
+
+def recap(output: str) -> dict[str, dict[str, int]]:
+    """ansible-playbook's last table: counts by host."""
+    table = output.split("PLAY RECAP")[1]
+    rows = re.findall(r"^(\S+)\s+: (ok=.*)$", table, re.MULTILINE)
+    return {
+        host: {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", counts)}
+        for host, counts in rows
+    }
+
+
+def failure_of(output: str, host: str) -> str:
+    """What a task said about the host that it failed on, on one line."""
+    found = re.search(rf"^fatal: \[{host}\].*?\n(?=\S|\Z)", output, re.MULTILINE | re.DOTALL)
+    assert found, f"nothing failed on {host}:\n{output[-3000:]}"
+    return " ".join(found[0].split())
+
+
+@pytest.fixture
+def rack(provisioned_rack):
+    return provisioned_rack
+
+
+@pytest.fixture
+def ssh(rack):
+    """Run a shell command on a host of the rack by the ssh configuration that site.yml wrote."""
+
+    def run(host: str, command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        return rack.run("ssh", "-F", str(rack.folder / "ssh_config"), host, command, check=check)
+
+    return run
+
+
+@pytest.fixture
+def dead_phone(rack) -> Iterator[str]:
+    rack.fleetctl("standin", "fault", "phone003", "kill")
+    yield "phone003"
+    rack.fleetctl("standin", "heal", "phone003")
+
+
+def test_a_virgin_phone_has_neither_python_nor_mpirun(rack):
+    assert rack.evidence["python"].returncode != 0
+    assert rack.evidence["mpirun"].returncode != 0
+
+
+def test_check_mode_says_what_virgin_phones_would_get_and_gives_them_nothing(rack):
+    check, converge = rack.evidence["check"], rack.evidence["converge"]
+
+    assert check.returncode == 0, check.stdout[-3000:]
+    said = " ".join(check.stdout.split())
+    for phone in PHONES:
+        assert f"{phone} would get: package sources, python, folders, rank key" in said
+    assert "openmpi=5.0*" in said
+    # It was all still to be done afterwards.
+    installed = converge.stdout.split("TASK [termux : Install what modules need]")[1]
+    assert [f"changed: [{phone}]" in installed for phone in PHONES] == [True] * len(PHONES)
+
+
+def test_a_second_run_changes_nothing(rack):
+    hosts = recap(rack.playbook().stdout)
+
+    assert {host: counts["changed"] for host, counts in hosts.items()} == dict.fromkeys(
+        [*PHONES, "controller", "services"], 0
+    )
+
+
+@pytest.mark.parametrize("phone", PHONES)
+def test_a_plain_mpirun_works_from_any_phone(ssh, phone):
+    names = ssh(phone, f"mpirun --hostfile ~/phonerack/hostfile cat {PREFIX}/etc/phonerack/name")
+
+    assert sorted(names.stdout.split()) == PHONES
+
+
+def test_torch_runs_with_the_racks_only_mpi(ssh):
+    said = ssh("phone001", "python -c 'import torch, ctypes; ctypes.CDLL(\"libmpi.so.40\")'")
+
+    assert said.returncode == 0
+
+
+def test_the_other_open_mpi_series_and_back(rack, ssh):
+    for series in ("4.1", "5.0"):
+        rack.playbook("-t", "phones,verify", "-e", f"{{rack_openmpi_series: '{series}'}}")
+
+        assert f" {series}." in ssh("phone004", "mpirun --version").stdout.splitlines()[0]
+        command = f"mpirun --hostfile ~/phonerack/hostfile cat {PREFIX}/etc/phonerack/name"
+        said = ssh("phone004", command)
+        assert sorted(said.stdout.split()) == PHONES
+        assert "deprecated" not in (said.stdout + said.stderr).lower()
+
+
+def test_a_dead_phone_is_named_and_stops_nobody(rack, dead_phone):
+    run = rack.playbook("-t", "phones", check=False)
+
+    hosts = recap(run.stdout)
+    assert run.returncode == 4
+    assert hosts[dead_phone]["unreachable"] == 1
+    alive = [phone for phone in PHONES if phone != dead_phone]
+    assert [hosts[phone]["unreachable"] + hosts[phone]["failed"] for phone in alive] == [0] * 5
+    last = "openmpi : Make a plain mpirun work"
+    assert all(f"ok: [{phone}]" in run.stdout.split(last)[1] for phone in alive)
+
+
+def test_a_dead_phone_is_nothing_to_a_run_that_is_limited_to_another(rack, dead_phone):
+    run = rack.playbook("-t", "phones,verify", "-l", "phone002")
+
+    assert list(recap(run.stdout)) == ["phone002"]
+
+
+def test_a_python_that_lacks_a_module_is_named_with_the_cure(rack, ssh):
+    folder = "~/.local/lib/python3.13/site-packages"
+    code = "import sys; sys.modules['_multiprocessing'] = None"
+    ssh("phone002", f'mkdir -p {folder}; echo "{code}" >{folder}/usercustomize.py')
+    try:
+        run = rack.playbook("-t", "phones", "-l", "phone001,phone002", check=False)
+    finally:
+        ssh("phone002", "rm -r ~/.local/lib/python3.13")
+
+    said = failure_of(run.stdout, "phone002")
+    assert run.returncode == 2
+    assert "phone002: Python is broken: ModuleNotFoundError" in said
+    assert "_multiprocessing" in said
+    assert "apt-get install --reinstall python" in said
+    assert recap(run.stdout)["phone001"]["failed"] == 0
+
+
+def test_an_ssh_configuration_with_a_mistake_never_takes_effect(rack, ssh):
+    mistake = ("-e", "rack_cidr=10.139.0.0/99")
+
+    run = rack.playbook("-t", "phones", "-l", "phone001", *mistake, check=False)
+
+    said = failure_of(run.stdout, "phone001")
+    assert "sshd_config.d/phonerack.conf is refused and nothing was written" in said
+    assert ssh("phone001", "true").returncode == 0
+    again = rack.playbook("-t", "phones", "-l", "phone001")
+    assert recap(again.stdout)["phone001"]["changed"] == 0
+
+
+def test_a_package_cut_on_the_mirror_fails_with_the_reason_and_a_rerun_mends_it(rack, ssh):
+    ssh("phone001", "apt-get remove -y iperf3")
+    before = ssh("phone001", "dpkg-query -W").stdout
+    ssh("services", "truncate -s 10000 /srv/phonerack/termux/pool/iperf3_*.deb")
+
+    run = rack.playbook("-t", "phones", "-l", "phone001", check=False)
+
+    said = failure_of(run.stdout, "phone001")
+    assert run.returncode == 2
+    assert "nothing was installed" in said
+    assert "iperf3" in said
+    assert ssh("phone001", "dpkg-query -W").stdout == before
+    assert ssh("phone001", "dpkg --audit").stdout == ""
+    rack.playbook("-t", "controller,phones", "-l", "controller,services,phone001")
+    assert ssh("phone001", "iperf3 --version").stdout.startswith("iperf 3")
+
+
+def test_a_package_that_is_corrupt_on_the_controller_reaches_no_index(rack):
+    packages = rack.folder / "packages"
+    (deb,) = packages.glob("rsync_*.deb")
+    whole = deb.read_bytes()
+    deb.write_bytes(whole[:5000])
+    try:
+        run = rack.playbook("-t", "controller", check=False)
+    finally:
+        deb.write_bytes(whole)
+        rack.playbook("-t", "controller")
+
+    assert run.returncode == 2
+    assert f"{deb.name} is corrupt" in failure_of(run.stdout, "services")
+
+
+def test_dpkg_that_was_cut_off_is_finished(rack, ssh):
+    status = f"{PREFIX}/var/lib/dpkg/status"
+    half = r"/^Package: rsync$/,/^$/s/^Status: .*/Status: install ok half-configured/"
+    ssh("phone001", f"sed -i '{half}' {status}")
+    assert "rsync" in ssh("phone001", "dpkg --audit").stdout
+
+    rack.playbook("-t", "phones", "-l", "phone001")
+
+    assert ssh("phone001", "dpkg --audit").stdout == ""
+
+
+def test_a_release_that_was_damaged_on_a_phone_is_replaced(rack, ssh):
+    ssh("phone001", "echo damage >>~/phonerack/current/python/trainer/formats.py")
+
+    rack.playbook("-t", "release", "-l", "phone001")
+
+    code = "import trainer.formats"
+    python = f"PYTHONPATH={HOME}/phonerack/current/python python -c '{code}'"
+    assert ssh("phone001", python).returncode == 0
+
+
+def test_a_phone_that_was_reinstalled_is_provisioned_like_a_new_one(rack, ssh):
+    rack.run("podman", "rm", "--force", "--time", "0", f"pr-{rack.folder.name}-phone005")
+    rack.fleetctl("standin", "up")
+
+    rack.playbook("-l", "phone005")
+
+    name = f"cat {PREFIX}/etc/phonerack/name"
+    said = ssh("phone005", f"mpirun --hostfile ~/phonerack/hostfile {name}")
+    assert sorted(said.stdout.split()) == PHONES
+
+
+def test_no_private_key_is_said_or_leaves_its_place(rack, ssh):
+    secret = (rack.folder / "ssh/ca").read_text().splitlines()[1]
+
+    for host in (*PHONES, "services"):
+        found = ssh(host, f"grep -rlF {secret} ~ {PREFIX}/etc /etc 2>/dev/null", check=False)
+        assert found.stdout == ""
+    assert secret not in rack.evidence["converge"].stdout
