@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -32,6 +30,8 @@ from cryptography.hazmat.primitives.serialization import (
     SSHCertificateBuilder,
     SSHCertificateType,
 )
+
+from fleetctl.rack.files import write_atomic
 
 FOREVER = 2**64 - 1
 OPERATOR_RIGHTS = (b"permit-port-forwarding", b"permit-pty")
@@ -183,13 +183,7 @@ class Authority:
             return
         path = self.folder / name
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # mkstemp gives mode 0600, which suits private and public files alike here.
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        write_atomic(path, text, mode=0o600)
 
     def certify(self, name: str, key: Ed25519PublicKey, grant: Grant) -> str:
         """The certificate in file `name` that says `grant`; one that fits is left alone."""
