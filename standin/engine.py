@@ -165,3 +165,21 @@ def remove(names: Iterable[str]) -> None:
     """Remove containers, whatever they are doing; those that are gone already are no error."""
     if wanted := tuple(names):
         run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+
+
+def make_network(rack: str, name: str) -> None:
+    """A network of podman's own kind, with a way out; one that is there already is kept."""
+    if name not in _networks(name):
+        label = f"--label={RACK_LABEL}={rack}"
+        run(("podman", "network", "create", "--disable-dns", label, name))
+
+
+def remove_network(name: str) -> None:
+    """Remove the network with its bridge; one that is gone already is no error."""
+    if name in _networks(name):
+        run(("podman", "network", "rm", "--force", name))
+
+
+def _networks(name: str) -> list[str]:
+    listing = run(("podman", "network", "ls", f"--filter=name=^{name}$", "--format={{.Name}}"))
+    return listing.split()

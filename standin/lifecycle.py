@@ -75,6 +75,8 @@ def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
     unplugged = {host for host, kinds in faults.items() if "unplug" in kinds}
     say("wires")
     rig.wire(unplugged)
+    # The services host's way out, to Debian's mirror, as a real one has.
+    engine.make_network(rig.rack.name, rig.plan.namespace)
     image = dict.fromkeys(rig.rack.phones, made.phone) | {SERVICES: made.services}
     started = _start_missing(rig, image, faults, say)
     _plug_loose(rig, started, unplugged, say)
@@ -205,6 +207,7 @@ def _clear(rack: str, folder: Path) -> list[str]:
     present = engine.containers(rack)
     engine.remove(found.name for found in present)
     namespace, link = namespace_name(rack), host_link_name(rack)
+    engine.remove_network(namespace)
     if (Path("/run/netns") / namespace).exists():
         run(("ip", "netns", "delete", namespace))
     with suppress(CommandError):

@@ -114,7 +114,7 @@ class Rig:
             host=SERVICES,
             folder=str(self.paths.dir),
             hostname=SERVICES,
-            options=(*_DHCP_OPTIONS, "--systemd=always", "--network=podman"),
+            options=(*_DHCP_OPTIONS, "--systemd=always", f"--network={self.plan.namespace}"),
             mounts={"/standin/enrol": str(self.folders.enrol(SERVICES))},
         )
 
