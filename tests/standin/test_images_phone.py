@@ -10,7 +10,7 @@ import pytest
 
 from standin import images
 from standin.commands import run
-from standin.engine import Spec, remove, start_new
+from standin.engine import Spec, make_network, remove, remove_network, start_new
 
 pytestmark = pytest.mark.standin
 
@@ -18,6 +18,7 @@ PREFIX = "/data/data/com.termux/files/usr"
 HOME = "/data/data/com.termux/files/home"
 APP_UID = 10007
 REPOSITORY = "/repository"
+NETWORK = "image-test"
 HARDWARE = {
     "props.txt": "[ro.product.model]: [SM-G975F]\n[ro.serialno]: [R58M0001]\n",
     "settings.txt": "global stay_on_while_plugged_in=7\n",
@@ -66,11 +67,12 @@ class Phone:
 
 
 def address_of(container: str) -> str:
-    return run(("podman", "inspect", "--format={{.NetworkSettings.IPAddress}}", container)).strip()
+    field = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+    return run(("podman", "inspect", f"--format={field}", container)).strip()
 
 
 def boot(name: str, folder: Path, packages: Path) -> Phone:
-    """Start a phone on podman's own network, where no DHCP server answers, and await its sshd."""
+    """Start a phone on a network of podman's, where no DHCP server answers, and await its sshd."""
     enrol, hardware = folder / "enrol", folder / "hw"
     enrol.mkdir()
     hardware.mkdir()
@@ -89,7 +91,12 @@ def boot(name: str, folder: Path, packages: Path) -> Phone:
             host="phone",
             folder=str(folder),
             hostname="localhost",
-            options=("--init", "--ipc=none", "--cap-add=NET_ADMIN,NET_RAW"),
+            options=(
+                "--init",
+                "--ipc=none",
+                "--cap-add=NET_ADMIN,NET_RAW",
+                f"--network={NETWORK}",
+            ),
             environment={"APP_UID": str(APP_UID), "PHONE_SERIAL": "R58M0001"},
             mounts={
                 "/standin/hw": str(hardware),
@@ -102,6 +109,15 @@ def boot(name: str, folder: Path, packages: Path) -> Phone:
     phone = Phone(name, address_of(name), folder)
     phone.become("echo up", "up")
     return phone
+
+
+@pytest.fixture(scope="module", autouse=True)
+def network() -> Iterator[None]:
+    try:
+        make_network("image-test", NETWORK)
+        yield
+    finally:
+        remove_network(NETWORK)
 
 
 @pytest.fixture(scope="module")
