@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -89,8 +89,8 @@ class Screen:
         def on_log(line: str) -> None:
             said, text = untagged(line, phones)
             if rank is None or said == rank:
-                click.echo(text)
-                sys.stdout.flush()
+                with suppress(OSError):  # `| head` has seen enough; the run goes on
+                    click.echo(text)
 
         watch.on_progress = on_progress
         watch.on_remark = self.remark

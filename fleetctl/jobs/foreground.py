@@ -31,8 +31,9 @@ class Foreground:
             self._task = asyncio.current_task()
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGINT, self._interrupt)
-            for number in (signal.SIGHUP, signal.SIGTERM):
-                loop.add_signal_handler(number, self._leave)
+            loop.add_signal_handler(signal.SIGTERM, self._leave)
+            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wishes
+                loop.add_signal_handler(signal.SIGHUP, self._leave)
             try:
                 return await main(self)
             except asyncio.CancelledError:
@@ -53,6 +54,9 @@ class Foreground:
                 self.watch.run.record("stop-requested", by="Ctrl-C")
             self.watch.stop_requested.set()
         elif self._task is not None:
+            if self.watch is not None:
+                name = self.watch.run.name
+                self.watch.on_remark(f"{name} is not stopped yet; `fleetctl stop {name}` ends it")
             self._task.cancel()
 
     def _leave(self) -> None:

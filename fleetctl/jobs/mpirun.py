@@ -1,7 +1,7 @@
 """The mpirun command line of a run: a pure function of the Open MPI series and the world.
 
-Options by facts measured on racks of Linux stand-ins; docs/architecture.md says which. The two
-series differ in spelling only: ORTE (4.1) reads `--mca`, PRRTE and PMIx (5.0) have their own.
+What the options cure was measured on racks of Linux stand-ins. The two series differ in spelling
+only: ORTE (4.1) reads `--mca`, PRRTE and PMIx (5.0) have their own.
 """
 
 from __future__ import annotations

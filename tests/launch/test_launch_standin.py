@@ -184,6 +184,14 @@ def test_a_closed_terminal_leaves_the_run_and_its_phones_stay_held(
         assert left_over(rack, folder.name) == ""
 
 
+def test_two_launches_at_once_get_different_phones(rack: Any) -> None:
+    command = ["fleetctl", "launch", "-n", "3", "--", "sleep", "3"]
+    both = [subprocess.Popen(command, env=rack.env, stdout=subprocess.DEVNULL) for _ in range(2)]
+    assert [process.wait(timeout=200) for process in both] == [0, 0]
+    first, second = rack.fleetctl_json("jobs")["jobs"][:2]
+    assert not set(first["phones"]) & set(second["phones"])
+
+
 def test_a_run_that_ends_with_nobody_there_is_settled_by_the_next_look(
     rack: Any, tmp_path: Path
 ) -> None:

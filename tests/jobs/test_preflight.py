@@ -1,0 +1,133 @@
+"""Preflight: what a phone answers, and what is made of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import Any
+
+import pytest
+
+from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_release
+from fleetctl.rack import Network, Phone, Rack
+from fleetctl.remote import Fault, PhoneError, Result
+
+RACK = Rack(
+    name="r",
+    network=Network(IPv4Network("10.0.0.0/24"), "ethernet"),
+    phones={f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}") for n in (1, 2, 3)},
+)
+GIB = 1 << 30
+GOOD = PhoneFacts(
+    "phone001",
+    "10.0.0.1",
+    python="3.14.1",
+    openmpi="5.0.11",
+    release="1.0",
+    common_release="1.0",
+    free_disk_bytes=9 * GIB,
+    free_temporary_bytes=GIB,
+    free_memory_bytes=2 * GIB,
+    clock_skew_seconds=0.1,
+    interfaces={"127.0.0.1": "lo", "10.0.0.1": "eth1"},
+)
+
+
+def statuses(facts: PhoneFacts) -> dict[str, str]:
+    """The checks of a phone that are not OK."""
+    outcomes = judge({facts.name: facts}, RACK)[facts.name]
+    return {o.check.name: o.result.status for o in outcomes if o.result.status != "OK"}
+
+
+def test_a_good_phone_passes_and_its_interface_is_known() -> None:
+    assert statuses(GOOD) == {}
+    assert GOOD.interface == "eth1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "status"),
+    [
+        ({"free_disk_bytes": GIB // 2}, "free-disk", "CRITICAL"),
+        ({"free_disk_bytes": None}, "free-disk", "UNKNOWN"),
+        ({"free_temporary_bytes": 4 << 20}, "free-temporary", "CRITICAL"),
+        ({"free_memory_bytes": 1 << 20}, "free-memory", "CRITICAL"),
+        ({"missing_modules": {"torch": "ImportError: x"}}, "interpreter", "CRITICAL"),
+        ({"release": "0.9"}, "release", "CRITICAL"),
+        ({"release": None}, "release", "CRITICAL"),
+        ({"openmpi": "4.1.8"}, "openmpi", "CRITICAL"),
+        ({"openmpi": None, "openmpi_problem": "Bad system call"}, "openmpi", "CRITICAL"),
+        ({"interfaces": {"192.168.1.7": "wlan0"}}, "address", "CRITICAL"),
+        ({"clock_skew_seconds": 90.0}, "clock", "WARN"),
+        ({"strays": {"digits-1": (7, 8)}}, "strays", "CRITICAL"),
+    ],
+)
+def test_each_fault_is_found_by_its_own_check(
+    changes: dict[str, Any], check: str, status: str
+) -> None:
+    assert statuses(replace(GOOD, **changes)) == {check: status}
+
+
+def test_of_a_phone_that_says_nothing_only_one_thing_is_critical() -> None:
+    error = PhoneError("phone001", Fault.REFUSED, "phone001 refuses")
+    facts = read("phone001", "10.0.0.1", Result(None, error=error), (1.0, 2.0))
+    found = statuses(facts)
+    assert found.pop("reachable") == "CRITICAL"
+    assert set(found.values()) == {"UNKNOWN"}
+
+
+def test_a_python_that_does_not_run_is_named_with_its_last_words() -> None:
+    answer = Result(127, stderr="x\nCANNOT LINK EXECUTABLE: libpython3.14.so\n")
+    facts = read("phone001", "10.0.0.1", answer, (1.0, 2.0))
+    assert statuses(facts)["interpreter"] == "CRITICAL"
+    assert (
+        facts.problem == "phone001: Python does not run: CANNOT LINK EXECUTABLE: libpython3.14.so"
+    )
+
+
+def test_phones_that_differ_are_folded_into_one_line() -> None:
+    releases = {"phone001": "1.0", "phone002": "0.9", "phone003": "1.0"}
+    facts = {
+        name: replace(
+            GOOD, name=name, address=RACK.phones[name].address, release=release, interfaces=None
+        )
+        for name, release in releases.items()
+    }
+    outcomes = judge(with_common_release(facts), RACK)
+    assert folded(outcomes, "CRITICAL") == [
+        "phone002: has release 0.9, most phones have 1.0; "
+        "install one release with site.yml -t release"
+    ]
+    assert folded(outcomes, "UNKNOWN") == [
+        "phone[001-003]: its interfaces cannot be read; "
+        "check its DHCP reservation and the rack file"
+    ]
+
+
+def test_the_probe_runs_where_nothing_of_a_phone_exists() -> None:
+    """On this machine: no Termux prefix, so unknown stays unknown and is never zero."""
+    done = subprocess.run(
+        [sys.executable, "-"], input=PROBE.read_text(), text=True, capture_output=True, timeout=60
+    )
+    facts = json.loads(done.stdout)
+    assert facts["free_disk_bytes"] is None
+    assert facts["release"] is None
+    assert facts["openmpi"] is None
+    assert facts["interfaces"]["127.0.0.1"] == "lo"
+    assert facts["free_memory_bytes"] > 0
+    assert "torch" in facts["missing_modules"]
+    answer = Result(0, stdout=done.stdout)
+    read_back = read("phone001", "10.0.0.1", answer, (facts["clock"] - 1, facts["clock"] + 1))
+    assert read_back.clock_skew_seconds == 0
+
+
+def test_a_module_that_breaks_on_import_is_named_by_the_probe(tmp_path: Any) -> None:
+    (tmp_path / "grp.py").write_text("raise ImportError('cannot locate symbol')")
+    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + PROBE.read_text()
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], text=True, capture_output=True, timeout=60
+    )
+    missing = json.loads(done.stdout)["missing_modules"]
+    assert "cannot locate symbol" in missing["grp"]
