@@ -226,6 +226,15 @@ def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
         healed(rack)
 
 
+def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endless_job: str) -> None:
+    with launched(rack, "-n", "3", endless_job) as (process, folder):
+        rack.podman("phone002", f"{PREFIX}/bin/pkill", "-STOP", "-f", "trainer plan.json")
+        assert process.wait(timeout=120) == ExitCode.FAILED
+        assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
+        assert left_over(rack, folder.name) == ""
+    healed(rack)
+
+
 def healed(rack: Any) -> None:
     """A launch on all phones is what makes the phone ready again: it passes preflight."""
     for _ in range(10):
