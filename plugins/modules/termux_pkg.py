@@ -95,7 +95,6 @@ APT_OPTIONS = (
     "-oAcquire::Retries=3",
     "-oAcquire::http::Timeout=30",
     "-oAPT::Update::Error-Mode=any",
-    "-oAPT::Keep-Downloaded-Packages=false",
     "-oDpkg::Options::=--force-confdef",
     "-oDpkg::Options::=--force-confold",
 )
@@ -270,6 +269,7 @@ class Termux:
         self.must_run(
             "packages are left half-way, a rerun completes them", "apt-get", *APT_OPTIONS, *action
         )
+        self.run("apt-get", "clean")  # torch's archive alone takes as much room as a run
 
     def verify_archives(self, changes: list[Change]) -> None:
         """Read every downloaded archive to its end; delete a bad one, so a rerun fetches it."""

@@ -32,6 +32,14 @@ def test_installs_with_dependencies_and_then_changes_nothing(run_module, prefix,
     assert second == {**second, "changed": False, "changes": []}
 
 
+def test_no_archive_stays_on_the_phone(run_module, prefix, repository):
+    repository.add("foo", "1.0")
+
+    run_module("termux_pkg", name=["foo"], update_cache=True)
+
+    assert list((prefix.path / "var/cache/apt/archives").glob("*.deb")) == []
+
+
 def test_check_mode_names_what_would_come_and_touches_nothing(run_module, prefix, repository):
     repository.add("libfoo", "1.0")
     repository.add("foo", "1.0", depends="libfoo")
