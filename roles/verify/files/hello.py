@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+
 from trainer.exchange.transport import MpiTransport
 
 RECORD_BYTES = 1024
@@ -39,7 +40,7 @@ def exchange(mpi: MpiTransport, mine: bytes) -> list[bytes]:
         pending = [mpi.receive(buffer, peer) for peer, buffer in enumerate(buffers) if peer]
     else:
         pending = [mpi.send(buffers[0], 0)]
-    while not all([mpi.done(message) for message in pending]):
+    while not all(mpi.done(message) for message in pending):
         pass
     return [buffer.tobytes() for buffer in buffers] if mpi.rank == 0 else []
 
