@@ -42,22 +42,25 @@ def command(app: App, output: str) -> None:
     if output == "json":
         print_json({"jobs": [summary.as_json() for summary in summaries]})
         return
-    columns = ["NAME", "STATE", "PHONES", "STARTED", "TOOK", "ACCURACY", "REASON"]
+    columns = ["NAME", "STATE", "STARTED", "TOOK", "ACCURACY", "PHONES"]
     print_table(columns, [_row(summary, fold(summary.phones)) for summary in summaries])
+    for summary in summaries:
+        # Below the table: in a column of it, a sentence would be squeezed to a word a line.
+        if summary.reason:
+            click.echo(f"{summary.name}: {summary.reason.splitlines()[0]}")
 
 
 def _row(summary: Summary, phones: str) -> list[object]:
     state: str = summary.state
     if not summary.over and not summary.supervised:
-        state += " (unsupervised)"
+        state += ", unsupervised"
     started, ended = summary.started, summary.ended
     accuracy = summary.test_accuracy
     return [
         summary.name,
         state,
-        phones,
-        time.strftime("%Y-%m-%d %H:%M", time.localtime(started)) if started else None,
+        time.strftime("%m-%d %H:%M", time.localtime(started)) if started else None,
         f"{(ended or time.time()) - started:.0f} s" if started else None,
         f"{accuracy:.2%}" if accuracy is not None else None,
-        (summary.reason or "").splitlines()[0] if summary.reason else None,
+        phones,
     ]

@@ -11,8 +11,8 @@ from fleetctl.jobs.jobfile import JobError
 from fleetctl.rack import Rack
 from fleetctl.state import PhoneFacts, derive
 
-# Suspect and lost phones are asked when the ready ones are too few: a good preflight is what
-# makes them ready again.
+# Suspect and lost phones are asked when the ready ones are too few for the number wanted, or when
+# all phones are wanted: a good preflight is what makes them ready again.
 _SECOND_CHOICE = ("suspect", "lost", "needs-hands")
 
 
@@ -30,7 +30,7 @@ class PhonesHeld(NotEnoughPhones):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a job asks for: exactly these phones, or a number of any (None: all that are ready)."""
+    """What a job asks for: exactly these phones, or a number of any (None: all that pass)."""
 
     named: tuple[str, ...] = ()
     count: int | None = None

@@ -88,7 +88,8 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
     outcomes: Mapping[str, Sequence[Outcome]] = {}
     wanted = len(wish.named) or wish.count or 1
     for batch in (choice.first, choice.second):
-        if batch and (wish.named or len(facts) - len(failed) < wanted):
+        everybody = wish.named or wish.count is None
+        if batch and (everybody or len(facts) - len(failed) < wanted):
             facts |= await preflight.gather(room.fleet, room.rack, batch, keep_stamp=not dry)
             outcomes = preflight.judge(preflight.with_common_release(facts), room.rack)
             failed = _failures(outcomes)

@@ -96,7 +96,7 @@ def left_over(rack: Any, run: str) -> str:
 
 
 def test_a_job_trains_and_its_folder_tells_all_of_it(rack: Any, short_job: str) -> None:
-    done = rack.fleetctl("launch", "-n", "3", short_job)
+    done = rack.fleetctl("launch", "--phones", "phone[001-003]", short_job)
     assert re.search(r"^short-\d+ done, test accuracy", done.stdout, re.M)
     job = newest(rack)
     assert (job["state"], len(job["phones"])) == ("done", 3)
@@ -127,7 +127,7 @@ def test_an_unmodified_torch_distributed_program_runs(rack: Any, tmp_path: Path)
         "dist.destroy_process_group()\n"
     )
     done = subprocess.run(
-        ["fleetctl", "launch", "-n", "3", "--", "python", "sums.py"],
+        ["fleetctl", "launch", "--phones", "phone[001-003]", "--", "python", "sums.py"],
         cwd=tmp_path,
         env=rack.env,
         text=True,
@@ -143,16 +143,15 @@ def test_an_unmodified_torch_distributed_program_runs(rack: Any, tmp_path: Path)
 
 
 def test_a_rank_that_fails_fails_the_run_by_name(rack: Any) -> None:
-    failed = rack.fleetctl(
-        "launch", "-n", "2", "--", "sh", "-c", "[ $RANK = 0 ] || exit 9", check=False
-    )
+    program = ["sh", "-c", "[ $RANK = 0 ] || exit 9"]
+    failed = rack.fleetctl("launch", "--phones", "phone[001-002]", "--", *program, check=False)
     assert failed.returncode == ExitCode.FAILED
     assert "phone002 (rank 1): exit code 9" in newest(rack)["reason"]
 
 
 def test_a_dry_run_shows_plan_and_line_and_writes_nothing(rack: Any, short_job: str) -> None:
     before = sorted(rack.folder.glob("runs/*"))
-    shown = rack.fleetctl("launch", "--dry-run", "-n", "2", short_job).stdout
+    shown = rack.fleetctl("launch", "--dry-run", "--phones", "phone[001-002]", short_job).stdout
     plan, _, line = shown.partition("# on ")
     assert json.loads(plan)["phones"] == ["phone001", "phone002"]
     assert "mpirun --hostfile" in line
@@ -182,6 +181,17 @@ def test_a_closed_terminal_leaves_the_run_and_its_phones_stay_held(
         assert beside.returncode == 0
         assert "stopped" in rack.fleetctl("stop", folder.name).stdout
         assert left_over(rack, folder.name) == ""
+
+
+def test_a_suspect_phone_is_second_choice_and_a_good_preflight_redeems_it(rack: Any) -> None:
+    from fleetctl.state import State
+
+    with State(rack.folder / "state.db") as state:
+        state.record_health("phone002", "CRITICAL", "hung in a run")
+    rack.fleetctl("launch", "-n", "3", "--", "true")
+    assert "phone002" not in newest(rack)["phones"]
+    rack.fleetctl("launch", "--", "true")
+    assert "phone002" in newest(rack)["phones"]
 
 
 def test_two_launches_at_once_get_different_phones(rack: Any) -> None:
@@ -227,8 +237,10 @@ def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
 
 
 def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endless_job: str) -> None:
-    with launched(rack, "-n", "3", endless_job) as (process, folder):
-        rack.podman("phone002", f"{PREFIX}/bin/pkill", "-STOP", "-f", "trainer plan.json")
+    with launched(rack, "--phones", "phone[001-003]", endless_job) as (process, folder):
+        pkill = f"{PREFIX}/bin/pkill"
+        frozen = rack.podman("phone002", pkill, "-STOP", "-f", "trainer plan.json")
+        assert frozen.returncode == 0
         assert process.wait(timeout=120) == ExitCode.FAILED
         assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
         assert left_over(rack, folder.name) == ""
@@ -246,7 +258,7 @@ def healed(rack: Any) -> None:
 def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     rack: Any, endless_job: str
 ) -> None:
-    with launched(rack, "-n", "2", endless_job) as (process, folder):
+    with launched(rack, "--phones", "phone[001-002]", endless_job) as (process, folder):
         process.send_signal(signal.SIGINT)
         process.wait(timeout=120)
     names = list_checkpoints(folder)
@@ -309,5 +321,5 @@ def test_a_corrupt_shard_is_named_with_its_cure(rack: Any, short_job: str) -> No
 def test_a_shard_that_went_bad_on_a_phone_is_sent_anew(rack: Any, short_job: str) -> None:
     shard = f"{HOME}/phonerack/data/digits/train-000.shard"
     rack.podman("phone002", f"{PREFIX}/bin/truncate", "-s", "-1", shard)
-    done = rack.fleetctl("launch", "-n", "2", short_job)
+    done = rack.fleetctl("launch", "--phones", "phone[001-002]", short_job)
     assert "data set digits copied to phone002" in done.stderr
