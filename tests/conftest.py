@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,18 @@ class RackUnderTest:
         return self.run(
             "ansible-playbook", "-i", str(self.file), "site.yml", *arguments, timeout=600, **options
         )
+
+    @contextmanager
+    def openmpi(self, series: str) -> Iterator[None]:
+        """The rack under another series of Open MPI, and back again."""
+        before = self.file.read_text()
+        self.file.write_text(f'{before}\nversions: {{openmpi: "{series}"}}\n')
+        try:
+            self.playbook("-t", "phones,verify")
+            yield
+        finally:
+            self.file.write_text(before)
+            self.playbook("-t", "phones,verify")
 
     def podman(self, phone: str, *command: str) -> subprocess.CompletedProcess[str]:
         """Run a command inside a phone's container, past ssh, whatever its result."""

@@ -97,16 +97,6 @@ def test_torch_runs_with_the_racks_only_mpi(ssh):
     assert said.returncode == 0
 
 
-def test_the_other_open_mpi_series_and_back(rack, ssh):
-    for series in ("4.1", "5.0"):
-        rack.playbook("-t", "phones,verify", "-e", f"{{rack_openmpi_series: '{series}'}}")
-
-        assert f" {series}." in ssh("phone004", "mpirun --version").stdout.splitlines()[0]
-        said = ssh("phone004", NAMES)
-        assert sorted(said.stdout.split()) == PHONES
-        assert "deprecated" not in (said.stdout + said.stderr).lower()
-
-
 def test_a_dead_phone_is_named_and_stops_nobody(rack, dead_phone):
     run = rack.playbook("-t", "phones", check=False)
 

@@ -1,0 +1,86 @@
+"""The main job on both series of Open MPI: the shipped job keeps what it promises."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetctl.errors import ExitCode
+
+pytestmark = pytest.mark.standin
+
+HELLO = (
+    "timeout 60 mpirun --hostfile ~/phonerack/hostfile"
+    " sh -c 'cat $PREFIX/etc/phonerack/name; sleep 1'"
+)
+PROMISED_ACCURACY = 0.985
+
+
+@pytest.fixture(scope="module", params=["5.0", "4.1"])
+def series(request: pytest.FixtureRequest, provisioned_rack: Any) -> Iterator[str]:
+    provisioned_rack.fleetctl("data", "add", "digits")
+    changed = nullcontext() if request.param == "5.0" else provisioned_rack.openmpi(request.param)
+    with changed:
+        yield request.param
+
+
+def test_the_shipped_job_reaches_its_accuracy_on_six_phones(
+    provisioned_rack: Any, series: str
+) -> None:
+    provisioned_rack.fleetctl("launch", "-n", "6", "examples/jobs/digits.yml")
+
+    newest = provisioned_rack.fleetctl_json("jobs")["jobs"][0]
+    assert newest["state"] == "done"
+    assert newest["test_accuracy"] >= PROMISED_ACCURACY
+    versions = provisioned_rack.folder / "runs" / newest["name"] / "versions.json"
+    assert [version[:3] for version in json.loads(versions.read_text())["openmpi"]] == [series]
+
+
+def test_a_plain_mpirun_reaches_every_phone(provisioned_rack: Any, series: str) -> None:
+    config = str(provisioned_rack.folder / "ssh_config")
+    said = provisioned_rack.run("ssh", "-F", config, "phone004", HELLO)
+
+    assert sorted(said.stdout.split()) == [f"phone{number:03}" for number in range(1, 7)]
+    assert "deprecated" not in (said.stdout + said.stderr).lower()
+
+
+def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
+    provisioned_rack: Any, series: str, tmp_path: Path
+) -> None:
+    rack, job = provisioned_rack, tmp_path / "endless.yml"
+    job.write_text(
+        "train:\n  model: digits-cnn\n  data: digits\n  epochs: 60\n  global_batch: 96\n"
+        "  optimizer: {name: sgd, lr: 0.1, momentum: 0.9}\n  checkpoint: {every_iterations: 20}\n"
+    )
+    with subprocess.Popen(
+        ["fleetctl", "launch", "-n", "6", "--name", "victim", str(job)], env=rack.env
+    ) as launch:
+        runs = rack.folder / "runs"
+        await_that(lambda: [*runs.glob("victim-*/checkpoints/*.ckpt")])
+        rack.fleetctl("standin", "fault", "phone005", "kill")
+        assert launch.wait(timeout=120) == ExitCode.FAILED
+    try:
+        ended = rack.fleetctl_json("jobs")["jobs"][0]
+        assert ended["state"] == "failed"
+        assert "phone005" in ended["reason"]
+
+        rack.fleetctl("launch", "-n", "5", "--resume", ended["name"])
+        resumed = rack.fleetctl_json("jobs")["jobs"][0]
+        assert resumed["state"] == "done"
+        assert "phone005" not in resumed["phones"]
+    finally:
+        rack.fleetctl("standin", "heal", "phone005")
+
+
+def await_that(happens: Callable[[], object], limit_seconds: float = 120) -> None:
+    deadline = time.monotonic() + limit_seconds
+    while not happens():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.2)
