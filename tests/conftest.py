@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,14 @@ from hypothesis import settings
 # How long an example takes says nothing about the code: the first one may import a library.
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+# A suite that runs in the background inherits ignored signals, and would hand them on to the
+# commands that it interrupts.
+for _number in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(
+            _number, signal.SIG_DFL if _number == signal.SIGHUP else signal.default_int_handler
+        )
 
 PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
