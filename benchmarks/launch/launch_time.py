@@ -6,7 +6,7 @@ plain `mpirun --hostfile … python -m trainer plan.json` there. Preflight is sh
 taken by this machine's clock; the head phone's is compared with it in every turn.
 
     ansible-playbook -i "$PHONERACK_RACK" site.yml && fleetctl data add digits
-    python benchmarks/launch/launch_time.py --phones 6 --turns 5 --json docs/figures/launch.json
+    python benchmarks/launch/launch_time.py --phones 6 --turns 6 --json docs/figures/launch.json
 """
 
 from __future__ import annotations
@@ -121,20 +121,23 @@ async def measure(phones: int, turns: int, say: Callable[[str], None]) -> list[T
         job = Path(folder) / "bench-launch.yml"
         job.write_text(JOB)
         async with Fleet(rack, paths) as fleet:
+            _, warm = await by_launch(fleet, paths, job, phones)
+            await by_hand(fleet, rack, paths, warm)
             found = []
-            for number in range(turns + 1):
-                turn, run = await by_launch(fleet, paths, job, phones)
-                turn = replace(turn, by_hand_seconds=await by_hand(fleet, rack, paths, run))
-                # The first turn warms the caches of both.
-                say(f"turn {number}{' (not counted)' if number == 0 else ''}: {turn}")
-                found.append(turn)
-    return found[1:]
+            for number in range(turns):
+                # Each goes first as often as the other.
+                hand = await by_hand(fleet, rack, paths, warm) if number % 2 else None
+                turn, _ = await by_launch(fleet, paths, job, phones)
+                hand = hand or await by_hand(fleet, rack, paths, warm)
+                found.append(replace(turn, by_hand_seconds=hand))
+                say(f"turn {number + 1}: {found[-1]}")
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--phones", type=int, default=6)
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=6)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
     turns = asyncio.run(measure(options.phones, options.turns, progress().print))
