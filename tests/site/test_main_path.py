@@ -55,15 +55,16 @@ def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
     provisioned_rack: Any, series: str, tmp_path: Path
 ) -> None:
     rack, job = provisioned_rack, tmp_path / "endless.yml"
+    name = f"victim{series[0]}"
     job.write_text(
         "train:\n  model: digits-cnn\n  data: digits\n  epochs: 60\n  global_batch: 96\n"
         "  optimizer: {name: sgd, lr: 0.1, momentum: 0.9}\n  checkpoint: {every_iterations: 20}\n"
     )
     with subprocess.Popen(
-        ["fleetctl", "launch", "-n", "6", "--name", "victim", str(job)], env=rack.env
+        ["fleetctl", "launch", "-n", "6", "--name", name, str(job)], env=rack.env
     ) as launch:
         runs = rack.folder / "runs"
-        await_that(lambda: [*runs.glob("victim-*/checkpoints/*.ckpt")])
+        await_that(lambda: [*runs.glob(f"{name}-*/checkpoints/*.ckpt")])
         rack.fleetctl("standin", "fault", "phone005", "kill")
         assert launch.wait(timeout=120) == ExitCode.FAILED
     try:
