@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
+NAMED = re.compile(r"site\.yml[^\n\"'`]*?-t ([a-z]+(?:,[a-z]+)*)")
 
 
 def tags_of(text: str) -> set[str]:
@@ -20,7 +21,9 @@ def test_every_tag_that_a_cure_or_a_page_names_is_one_of_site_yml() -> None:
     named: dict[str, str] = {}
     for folder, pattern in (("fleetctl", "**/*.py"), ("docs", "**/*.md"), (".", "README.md")):
         for file in (PROJECT / folder).glob(pattern):
-            for tags in re.findall(r"site\.yml[^\n\"'`]*?-t ([a-z]+(?:,[a-z]+)*)", file.read_text()):
+            for tags in re.findall(
+                r"site\.yml[^\n\"'`]*?-t ([a-z]+(?:,[a-z]+)*)", file.read_text()
+            ):
                 named |= dict.fromkeys(tags.split(","), str(file.relative_to(PROJECT)))
     assert named
     assert {tag: file for tag, file in named.items() if tag not in known} == {}

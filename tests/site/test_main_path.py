@@ -60,19 +60,19 @@ def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
         "train:\n  model: digits-cnn\n  data: digits\n  epochs: 60\n  global_batch: 96\n"
         "  optimizer: {name: sgd, lr: 0.1, momentum: 0.9}\n  checkpoint: {every_iterations: 20}\n"
     )
-    with subprocess.Popen(
-        ["fleetctl", "launch", "-n", "6", "--name", name, str(job)], env=rack.env
-    ) as launch:
-        runs = rack.folder / "runs"
-        await_that(lambda: [*runs.glob(f"{name}-*/checkpoints/*.ckpt")])
-        rack.fleetctl("standin", "fault", "phone005", "kill")
-        assert launch.wait(timeout=120) == ExitCode.FAILED
     try:
+        with subprocess.Popen(
+            ["fleetctl", "launch", "-n", "6", "--name", name, str(job)], env=rack.env
+        ) as launch:
+            runs = rack.folder / "runs"
+            await_that(lambda: [*runs.glob(f"{name}-*/checkpoints/*.ckpt")])
+            rack.fleetctl("standin", "fault", "phone005", "kill")
+            assert launch.wait(timeout=120) == ExitCode.FAILED
         ended = rack.fleetctl_json("jobs")["jobs"][0]
         assert ended["state"] == "failed"
         assert "phone005" in ended["reason"]
 
-        rack.fleetctl("launch", "-n", "5", "--resume", ended["name"])
+        rack.fleetctl("launch", "--resume", ended["name"])
         resumed = rack.fleetctl_json("jobs")["jobs"][0]
         assert resumed["state"] == "done"
         assert "phone005" not in resumed["phones"]
