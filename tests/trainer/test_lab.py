@@ -45,6 +45,8 @@ def test_in_the_lab_image(image: str, shared: Path, series: str, tests: str) -> 
     done = subprocess.run(
         [
             *("podman", *runtime_options(), "run", "--rm"),
+            # The ranks talk over loopback; podman's own network would outlive the test.
+            "--network=none",
             *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
             *(f"--volume={PROJECT}:/src:ro", f"--volume={shared}:/shared:ro"),
             *("--env=HOME=/shared/home", "--env=PYTHONDONTWRITEBYTECODE=1"),
