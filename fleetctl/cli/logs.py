@@ -59,7 +59,7 @@ def _follow(app: App, run: RunFolder, rank: int | None) -> None:
         for line in lines[shown:]:
             _show(run, line, rank)
         shown = len(lines)
-        if run.supervisor() is None:
+        if not run.supervised:
             try:
                 Foreground().run(lambda fore: _supervise(app, fore, run, rank))
                 return

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import time
+from contextlib import suppress
 
 from fleetctl.jobs import onphone, runs
 from fleetctl.jobs.launch import Room
@@ -76,8 +77,8 @@ async def stop(room: Room, run: RunFolder) -> Summary:
         await room.fleet.run(run.summary().phones, onphone.sweep(run.name), timeout_seconds=15)
         return run.summary()
     run.record("stop-requested", by=os.getpid())
-    if (pid := run.supervisor()) is not None:
-        await _ask_supervisor(run, pid)
+    if run.supervised:
+        await _ask_supervisor(run)
     if not run.summary().over:
         with run.supervise():
             phones = run.summary().phones
@@ -93,12 +94,14 @@ async def stop(room: Room, run: RunFolder) -> Summary:
     return run.summary()
 
 
-async def _ask_supervisor(run: RunFolder, pid: int) -> None:
+async def _ask_supervisor(run: RunFolder) -> None:
     """What Ctrl-C in its terminal would do; wait until it is through."""
-    try:
-        os.kill(pid, signal.SIGINT)
-    except ProcessLookupError:
-        return
     deadline = time.monotonic() + SUPERVISOR_LIMIT_SECONDS
-    while run.supervisor() is not None and time.monotonic() < deadline:
+    asked = None
+    while run.supervised and time.monotonic() < deadline:
+        pid = run.supervisor()
+        if pid is not None and pid != asked:
+            asked = pid
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGINT)
         await asyncio.sleep(0.2)

@@ -10,12 +10,13 @@ import fcntl
 import json
 import os
 import re
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import IO, Any, ClassVar, Literal
 
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.rack import InputError
@@ -66,6 +67,7 @@ class RunFolder:
         self.job_file = path / "job.yml"
         self.finals = path / "final"
         self.checkpoints = path / "checkpoints"
+        self._lock_file = path / "supervisor.lock"
 
     def record(self, kind: str, **facts: Any) -> None:
         """Append one event; one write, so that events of two processes never mix."""
@@ -111,7 +113,7 @@ class RunFolder:
         summary = Summary(self.name, state, **facts)
         if summary.over:
             return summary
-        return Summary(self.name, state, **facts, supervised=self.supervisor() is not None)
+        return Summary(self.name, state, **facts, supervised=self.supervised)
 
     @property
     def stop_requested(self) -> bool:
@@ -124,31 +126,52 @@ class RunFolder:
 
         The lock ends with the process, however that ends, so a lost supervisor is seen at once.
         """
-        with (self.path / "supervisor.lock").open("a+") as file:
+        with self._lock_file.open("a+") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _lock(file, fcntl.F_OFD_SETLK)
             except BlockingIOError:
+                pid = self.supervisor()
                 raise Supervised(
-                    f"run {self.name} is supervised by process {self.supervisor()}; "
+                    f"run {self.name} is supervised by {f'process {pid}' if pid else 'another'}; "
                     "follow it with `fleetctl logs -f`"
                 ) from None
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
-            yield
+            try:
+                yield
+            finally:
+                # So that the next supervisor is never taken for this process.
+                file.truncate(0)
+
+    @property
+    def supervised(self) -> bool:
+        """Whether a process supervises the run. Asking takes no lock, so it is in nobody's way."""
+        if not self._lock_file.exists():
+            return False
+        with self._lock_file.open("r+") as file:
+            return _lock(file, fcntl.F_OFD_GETLK) != fcntl.F_UNLCK
 
     def supervisor(self) -> int | None:
-        """The process that supervises the run, if one does."""
-        path = self.path / "supervisor.lock"
-        if not path.exists():
-            return None
-        with path.open("r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read().strip()
-                return int(text) if text.isdigit() else 0
-        return None
+        """The process that supervises the run; None if there is none, or it is not known yet."""
+        text = self._lock_file.read_text().strip() if self.supervised else ""
+        return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+_FLOCK = "hhqqi"
+"""struct flock: type, whence, start, length (0: all of the file), process."""
+
+
+def _lock(file: IO[str], command: int) -> int:
+    """Take the write lock of an open file (F_OFD_SETLK) or ask for it (F_OFD_GETLK).
+
+    Returns the kind of lock that is in the way. Such a lock belongs to the open file: it ends when
+    that is closed, and another look at the same file by the same process leaves it alone. Raises
+    BlockingIOError when it is taken.
+    """
+    wish = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind: int = struct.unpack(_FLOCK, fcntl.fcntl(file, command, wish))[0]
+    return kind
 
 
 def create(runs: Path, base: str) -> RunFolder:
@@ -169,8 +192,8 @@ def create(runs: Path, base: str) -> RunFolder:
 def all_runs(runs: Path) -> list[RunFolder]:
     """All runs, newest first."""
     found = [RunFolder(path) for path in runs.iterdir()] if runs.exists() else []
-    known = [run for run in found if run.events_file.exists()]
-    return sorted(known, key=lambda run: run.events()[0]["time"], reverse=True)
+    began = {run: events[0]["time"] for run in found if (events := run.events())}
+    return sorted(began, key=began.__getitem__, reverse=True)
 
 
 def find(runs: Path, name: str | None) -> RunFolder:

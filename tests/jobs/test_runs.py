@@ -68,6 +68,46 @@ def test_only_one_process_supervises_and_its_end_is_noticed(tmp_path: Path) -> N
         assert run.supervisor() == os.getpid()
 
 
+def test_a_look_at_the_lock_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A launch that comes while another process looks must get the lock."""
+    run = runs.create(tmp_path, "digits")
+    with run.supervise():
+        pass
+    code = (
+        "import pathlib, sys; from fleetctl.jobs.runs import RunFolder\n"
+        "run = RunFolder(pathlib.Path(sys.argv[1])); print('in', flush=True)\n"
+        "while True: run.supervised"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(run.path)], stdout=subprocess.PIPE
+    ) as looker:
+        assert looker.stdout is not None
+        looker.stdout.readline()
+        try:
+            for _ in range(2000):
+                with run.supervise():
+                    pass
+        finally:
+            looker.kill()
+
+
+@pytest.mark.parametrize("text", ["", "0", "x"])
+def test_a_supervisor_that_has_not_said_its_pid_is_unknown(tmp_path: Path, text: str) -> None:
+    run = runs.create(tmp_path, "digits")
+    with run.supervise():
+        (run.path / "supervisor.lock").write_text(text)
+        assert run.supervised
+        assert run.supervisor() is None
+        with pytest.raises(Supervised, match="another"), run.supervise():
+            pass
+    assert not run.supervised
+
+
+def test_a_folder_whose_events_were_cut_off_is_no_run(tmp_path: Path) -> None:
+    runs.create(tmp_path, "digits").events_file.touch()
+    assert runs.all_runs(tmp_path) == []
+
+
 def test_runs_are_found_by_name_or_as_the_newest(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no run yet"):
         runs.find(tmp_path, None)
