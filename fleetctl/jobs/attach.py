@@ -8,11 +8,12 @@ import signal
 import time
 from contextlib import suppress
 
-from fleetctl.jobs import onphone, runs
+from fleetctl.jobs import onphone, probes, runs
 from fleetctl.jobs.launch import Room
 from fleetctl.jobs.runs import RunFolder, Summary, Supervised
 from fleetctl.jobs.settle import settle
 from fleetctl.jobs.supervise import Watch
+from fleetctl.remote import Fault, PhoneError
 
 SUPERVISOR_LIMIT_SECONDS = 60.0
 """How long a supervisor may take to stop its run: TERM, TERM, KILL, sweep, collect."""
@@ -31,6 +32,7 @@ def addresses_of(room: Room, phones: tuple[str, ...]) -> dict[str, str]:
 
 async def refresh_all(room: Room) -> None:
     """Settle every run that has ended while nobody was there."""
+    _release_forgotten(room)
     open_runs = [run for run in runs.all_runs(room.paths.runs) if not run.summary().over]
     await asyncio.gather(*(refresh(room, run) for run in open_runs))
 
@@ -47,6 +49,15 @@ async def refresh(room: Room, run: RunFolder) -> Summary:
     return run.summary()
 
 
+def _release_forgotten(room: Room) -> None:
+    """Give back the phones of launches that were cut off before their run was written down."""
+    for name in {facts.run for facts in room.state.phones().values() if facts.run}:
+        run = RunFolder(room.paths.runs / name)
+        # In this order: a launch writes its run down before it lets go of the lock.
+        if not run.supervised and not run.events():
+            room.state.release(name)
+
+
 async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None:
     head = summary.phones[0]
     answer = await room.fleet.run_on(head, onphone.is_alive(run.name))
@@ -54,9 +65,8 @@ async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None
         return
     blamed: dict[str, str] = {}
     if answer.error is not None:
-        # Without its head phone a run cannot end well; but it is over only when the others are.
-        others = await room.fleet.run(summary.phones[1:], onphone.look_at_rank(run.name))
-        if any(other.stdout.partition("\n")[0].strip() for other in others.values()):
+        if not await _ended_without_head(room, run, summary.phones, answer.error):
+            room.remark(f"{run.name} cannot be asked now, so it stays as it is: {answer.error}")
             return
         blamed = {head: str(answer.error)}
     await settle(
@@ -68,6 +78,20 @@ async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None
         blamed=blamed,
         stopped=run.stop_requested,
     )
+
+
+async def _ended_without_head(
+    room: Room, run: RunFolder, phones: tuple[str, ...], error: PhoneError
+) -> bool:
+    """Whether the other phones prove that a run is over whose head phone cannot be asked.
+
+    When none of them answers either, it is this controller that has lost its network.
+    """
+    if error.fault in (Fault.TIMEOUT, Fault.THROTTLED, Fault.AUTH):
+        return False
+    others = await room.fleet.run(phones[1:], onphone.look_at_rank(run.name))
+    looks = [probes.read_look(answer.stdout) for answer in others.values() if answer.ok]
+    return bool(looks) and not any(look.states for look in looks)
 
 
 async def stop(room: Room, run: RunFolder) -> Summary:

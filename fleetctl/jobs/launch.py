@@ -171,16 +171,16 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         found = await find_checkpoint(room, request.resume)
     chosen = await choose_phones(room, request.wish)
     run = runs.create(room.paths.runs, request.job.name)
+    stack.enter_context(run.supervise())
     try:
         chosen = await _allocate(room, request, chosen, run.name)
         resume = f"resume/{found.path.name}" if found else None
         prepared = prepare(room, request, chosen, run.name, resume)
+        _write_folder(run, request, prepared, found)
     except BaseException:
         room.state.release(run.name)
         shutil.rmtree(run.path)
         raise
-    stack.enter_context(run.supervise())
-    _write_folder(run, request, prepared, found)
     try:
         await _stage(room, run, prepared, found)
         await _start(room, run, prepared)
