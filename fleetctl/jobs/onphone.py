@@ -46,7 +46,9 @@ def start_command(run: str) -> str:
     """Runs start.sh in a session of its own, which the end of the ssh connection leaves alone."""
     return (
         f"cd {folder(run)} && rm -f mpirun.rc mpirun.pid && "
-        f"{PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh </dev/null >mpirun.log 2>&1 && "
+        # Marked from its first moment, so that a sweep finds a start that was broken off.
+        f"PHONERACK_RUN={run} {PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh "
+        "</dev/null >mpirun.log 2>&1 && "
         "i=0; until [ -s mpirun.pid ]; do i=$((i+1)); [ $i -gt 50 ] && exit 1; sleep 0.1; done; "
         "cat mpirun.pid"
     )

@@ -65,6 +65,14 @@ def test_the_start_outlives_its_session_and_leaves_pid_and_exit_code(folder: Pat
     assert (folder / "mpirun.log").read_text() == "digits-1 its\n"
 
 
+def test_the_shell_that_starts_mpirun_is_swept_too(folder: Path) -> None:
+    (folder / "start.sh").write_text("echo $$ >mpirun.pid\nsleep 60\n")
+    sh(onphone.start_command(RUN))
+    assert sh(onphone.is_alive(RUN)).stdout == "running\n"
+    assert sh(onphone.sweep(RUN)).stdout == ""
+    assert sh(onphone.is_alive(RUN)).stdout == "vanished\n"
+
+
 def test_an_mpirun_that_is_gone_without_a_word_has_vanished(folder: Path) -> None:
     assert sh(onphone.is_alive("never-started-1")).stdout == "vanished\n"
     (folder / "mpirun.pid").write_text(f"{os.getpid()}\n")  # alive, but of no run
