@@ -109,6 +109,9 @@ class Screen:
         if verdict.state == "failed":
             self.remark(f"{run.name} failed: {verdict.reason}")
             self.remark(f"see `fleetctl logs {run.name}`; all of it is in {run.path}")
+        if verdict.state == "stopped" and verdict.left:
+            self.remark(f"{run.name}: {verdict.reason}")
+            self.remark(f"`fleetctl stop {run.name}` clears these phones once they answer")
         if verdict.state != "done" and run.plan() is not None:
             self.remark(f"go on with `fleetctl launch --resume {run.name}`")
 

@@ -143,6 +143,8 @@ async def _dry_run(room: Room, request: Request) -> None:
 
 
 def _exit_code(verdict: Verdict) -> ExitCode:
+    if verdict.state == "stopped" and verdict.left:
+        return ExitCode.SOME_PHONES_FAILED
     return {
         "done": ExitCode.DONE,
         "failed": ExitCode.FAILED,

@@ -9,6 +9,7 @@ import click
 
 from fleetctl.cli.common import App, pass_app
 from fleetctl.cli.output import progress
+from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.jobs.runs import RunFolder, Summary
@@ -17,16 +18,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run_name", required=False, metavar="[RUN]")
 @pass_app
-def command(app: App, run_name: str | None) -> None:
-    """Stop a run on all its phones, the newest one by default; nothing of it stays there."""
+@click.pass_context
+def command(ctx: click.Context, app: App, run_name: str | None) -> None:
+    """Stop a run on all its phones, the newest one by default; nothing of it stays there.
+
+    A phone that does not answer is named, and the exit code is 3; stop the run once more when
+    the phone is back.
+    """
     from fleetctl.jobs import runs
 
     run = runs.find(app.paths.runs, run_name)
     was_over = run.summary().over
     summary = asyncio.run(_stop(app, run))
-    if was_over:
+    for why in summary.left.values():
+        click.echo(f"processes may be left: {why}", err=True)
+    if was_over and not summary.left:
         progress().print(f"{run.name} was over; left-over processes on its phones are gone")
     click.echo(f"{run.name} {summary.state}")
+    if summary.left:
+        ctx.exit(ExitCode.SOME_PHONES_FAILED)
 
 
 async def _stop(app: App, run: RunFolder) -> Summary:

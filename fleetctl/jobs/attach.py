@@ -7,11 +7,12 @@ import os
 import signal
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 from fleetctl.jobs import onphone, probes, runs
 from fleetctl.jobs.launch import Room
 from fleetctl.jobs.runs import RunFolder, Summary, Supervised
-from fleetctl.jobs.settle import settle
+from fleetctl.jobs.settle import settle, sweep
 from fleetctl.jobs.supervise import Watch
 from fleetctl.remote import Fault, PhoneError
 
@@ -96,10 +97,11 @@ async def _ended_without_head(
 
 async def stop(room: Room, run: RunFolder) -> Summary:
     """Stop the run on all its phones, through its supervisor if it has one."""
-    if run.summary().over:
+    summary = run.summary()
+    if summary.over:
         # Nothing to stop, but strays of a phone that was away may be left.
-        await room.fleet.run(run.summary().phones, onphone.sweep(run.name), timeout_seconds=15)
-        return run.summary()
+        swept = await sweep(room.fleet, run.name, summary.phones)
+        return replace(summary, left=swept.left)
     run.record("stop-requested", by=os.getpid())
     if run.supervised:
         await _ask_supervisor(run)

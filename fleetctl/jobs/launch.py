@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from fleetctl import __version__
 from fleetctl.checks import phone as preflight
 from fleetctl.checks.registry import Outcome, worst
 from fleetctl.errors import FleetError
-from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, staging
+from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, settle, staging
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
@@ -181,19 +182,40 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         room.state.release(run.name)
         shutil.rmtree(run.path)
         raise
+    started, left = False, {}
     try:
         await _stage(room, run, prepared, found)
+        started = True
         await _start(room, run, prepared)
     except BaseException as error:
+        if started:
+            left = await _to_the_end(_end_start(room, run, prepared.chosen.phones))
         room.state.release(run.name)
         told = isinstance(error, FleetError)
+        reason = str(error) if told else "interrupted before the start"
         run.record(
             "ended",
             state="failed" if told else "stopped",
-            reason=str(error) if told else "interrupted before the start",
+            reason="; ".join([reason, *left.values()]),
+            left=left,
         )
         raise
     return run, prepared
+
+
+async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
+    """End a start that was broken off: mpirun may run by now. Returns where some may be left."""
+    await settle.end_mpirun(room.fleet, run.name, phones[0])
+    return (await settle.sweep(room.fleet, run.name, phones)).left
+
+
+async def _to_the_end[Outcome](work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Await work that no further Ctrl-C breaks off; it has limits of its own."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 async def find_checkpoint(room: Room, old: RunFolder) -> checkpoints.Found:

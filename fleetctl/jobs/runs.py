@@ -12,9 +12,9 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
@@ -45,6 +45,8 @@ class Summary:
     supervised: bool = False
     """Whether a process follows it now; a run without one goes on, but nobody recovers it."""
     resumed_from: str | None = None
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Phones on which processes of it may be left, with the reason."""
 
     @property
     def over(self) -> bool:
@@ -109,6 +111,7 @@ class RunFolder:
                     facts["ended"] = event["time"]
                     facts["reason"] = event.get("reason")
                     facts["test_accuracy"] = event.get("test_accuracy")
+                    facts["left"] = event.get("left", {})
         facts.setdefault("phones", ())
         summary = Summary(self.name, state, **facts)
         if summary.over:

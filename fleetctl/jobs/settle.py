@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fleetctl.jobs import checkpoints, onphone
 from fleetctl.jobs.runs import RunFolder
@@ -34,8 +34,9 @@ async def settle(
     asked = [phone for phone in phones if phone not in blamed]
     head = phones[0]
     if head in asked:
-        await fleet.run_on(head, onphone.end_mpirun(run.name), timeout_seconds=END_LIMIT_SECONDS)
-    unreachable = await _sweep(fleet, run, asked)
+        await end_mpirun(fleet, run.name, head)
+    swept = await sweep(fleet, run.name, asked)
+    unreachable = {phone: str(error) for phone, error in swept.unreachable.items()}
     reachable = [phone for phone in asked if phone not in unreachable]
     finals = await _collect_finals(fleet, run, phones, reachable)
     code = None
@@ -47,6 +48,7 @@ async def settle(
         finals=finals,
         unreachable=unreachable,
         blamed=blamed,
+        unswept=swept.unswept,
         mpirun_code=code,
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
@@ -66,24 +68,43 @@ async def settle(
         reason=verdict.reason,
         test_accuracy=verdict.test_accuracy,
         mpirun_code=code,
+        left=dict(verdict.left),
     )
     return verdict
 
 
-async def _sweep(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
-    """End every process of the run; returns the phones that could not be asked."""
-    command = onphone.sweep(run.name)
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """Where processes of a run may be left: phones that did not answer, and those that would not
+    end, each with the reason."""
+
+    unreachable: Mapping[str, PhoneError]
+    unswept: Mapping[str, str]
+
+    @property
+    def left(self) -> dict[str, str]:
+        return {**{p: str(error) for p, error in self.unreachable.items()}, **self.unswept}
+
+
+async def end_mpirun(fleet: Fleet, run: str, head: str) -> None:
+    """mpirun first: it ends its ranks itself."""
+    await fleet.run_on(head, onphone.end_mpirun(run), timeout_seconds=END_LIMIT_SECONDS)
+
+
+async def sweep(fleet: Fleet, run: str, phones: Sequence[str]) -> Swept:
+    """End every process of the run on the phones."""
+    command = onphone.sweep(run)
     answers = await fleet.run(phones, command, timeout_seconds=END_LIMIT_SECONDS)
     # A connection that broke proves nothing yet; one that cannot be made anew does.
     lost = [p for p, answer in answers.items() if answer.error and answer.error.fault is Fault.LOST]
     answers |= await fleet.run(lost, command, timeout_seconds=END_LIMIT_SECONDS)
-    unreachable = {}
-    for phone, answer in answers.items():
-        if answer.error is not None:
-            unreachable[phone] = str(answer.error)
-        elif left := answer.stdout.split():
-            run.record("not-swept", phone=phone, processes=left)
-    return unreachable
+    unswept = {
+        phone: f"{phone} still has processes of it that do not end ({', '.join(left)}); restart it"
+        for phone, answer in answers.items()
+        if answer.error is None and (left := answer.stdout.split())
+    }
+    errors = {phone: answer.error for phone, answer in answers.items() if answer.error is not None}
+    return Swept(errors, unswept)
 
 
 async def _collect_finals(

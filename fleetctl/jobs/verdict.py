@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from trainer.formats import Final
@@ -30,6 +30,8 @@ class Evidence:
     """Phone -> why it did not answer when it was asked after the end."""
     blamed: Mapping[str, str]
     """Phone -> what the supervision saw of it while the run went on."""
+    unswept: Mapping[str, str]
+    """Phone -> which processes of the run would not end on it."""
     mpirun_code: int | None
     log: str
     stopped: bool
@@ -42,20 +44,25 @@ class Verdict:
     culprits: Mapping[str, str]
     """Phones that ended the run, with the reason: they become suspect."""
     test_accuracy: float | None
+    left: Mapping[str, str] = field(default_factory=dict)
+    """Phones on which processes of the run may be left, with the reason."""
 
 
 def judge(evidence: Evidence) -> Verdict:
     """Done, failed or stopped, and whose doing it was."""
     finals = evidence.finals
+    silent = {**evidence.unreachable, **evidence.blamed}
+    left = {**silent, **evidence.unswept}
     done = [rank for rank, final in finals.items() if final.status == "done"]
     if len(done) == len(evidence.phones):
-        return Verdict("done", None, {}, finals[0].test_accuracy)
+        return Verdict("done", None, {}, finals[0].test_accuracy, left)
     if evidence.stopped:
-        return Verdict("stopped", "stopped by the operator", {}, None)
-    culprits = {**evidence.unreachable, **evidence.blamed} or _refusing_ssh(evidence)
-    if culprits:
-        return Verdict("failed", "; ".join(culprits.values()), culprits, None)
-    return Verdict("failed", _reason(evidence), {}, None)
+        told = ["stopped by the operator", *left.values()]
+        return Verdict("stopped", "; ".join(told), {}, None, left)
+    culprits = silent or _refusing_ssh(evidence)
+    told = [*culprits.values()] or [_reason(evidence)]
+    told += [why for phone, why in evidence.unswept.items() if phone not in culprits]
+    return Verdict("failed", "; ".join(told), culprits, None, left)
 
 
 def _refusing_ssh(evidence: Evidence) -> dict[str, str]:

@@ -9,7 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from fleetctl.cli import stop
+from fleetctl.cli.common import App
+from fleetctl.errors import ExitCode
 from fleetctl.jobs import attach, runs
 from fleetctl.jobs.launch import Room
 from fleetctl.jobs.runs import RunFolder
@@ -139,3 +143,34 @@ def test_phones_of_a_launch_that_was_cut_off_before_its_run_began_come_back(
     with going_on.supervise():
         asyncio.run(attach.refresh_all(room(FakeFleet())))
     assert held(state) == set(PHONES[1:])
+
+
+def test_a_stop_names_the_phones_that_it_did_not_reach(room: Any, run: RunFolder) -> None:
+    fleet = FakeFleet(phone001="", phone002=Fault.UNREACHABLE, phone003="")
+    summary = asyncio.run(attach.stop(room(fleet), run))
+    assert summary.state == "stopped"
+    assert summary.left == {"phone002": "phone002 is unreachable"}
+    assert summary.reason == "stopped by the operator; phone002 is unreachable"
+    fleet.answers["phone003"] = "71 72\n"
+    again = asyncio.run(attach.stop(room(fleet), run))
+    assert set(again.left) == {"phone002", "phone003"}
+    assert "71, 72" in again.left["phone003"]
+    fleet.answers = dict.fromkeys(PHONES, "")
+    assert asyncio.run(attach.stop(room(fleet), run)).left == {}
+
+
+@pytest.mark.parametrize(
+    ("left", "code"), [({}, ExitCode.DONE), ({"phone002": "away"}, ExitCode.SOME_PHONES_FAILED)]
+)
+def test_the_exit_code_of_a_stop_says_whether_all_is_gone(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, left: dict[str, str], code: int
+) -> None:
+    async def stopped(*_: Any) -> runs.Summary:
+        return runs.Summary(run.name, "stopped", PHONES, left=left)
+
+    monkeypatch.setattr("fleetctl.cli.stop._stop", stopped)
+    app = App()
+    app.__dict__["paths"] = SimpleNamespace(runs=run.path.parent)
+    done = CliRunner().invoke(stop.command, [run.name], obj=app)
+    assert done.exit_code == code
+    assert ("away" in done.stderr) == bool(left)

@@ -22,6 +22,7 @@ def judged(finals: list[Final], **given: Any) -> Verdict:
         "finals": {each.rank: each for each in finals},
         "unreachable": {},
         "blamed": {},
+        "unswept": {},
         "mpirun_code": 0,
         "log": "",
         "stopped": False,
@@ -79,6 +80,18 @@ def test_a_blocked_system_call_is_not_called_not_found() -> None:
 def test_a_stop_is_no_failure_and_blames_nobody() -> None:
     verdict = judged([], stopped=True, mpirun_code=None, unreachable={"phone002": "gone"})
     assert (verdict.state, verdict.culprits) == ("stopped", {})
+
+
+def test_a_stop_says_which_phones_it_did_not_reach_or_clear() -> None:
+    verdict = judged([], stopped=True, unreachable={"phone002": "gone"}, unswept={"phone003": "7"})
+    assert verdict.reason == "stopped by the operator; gone; 7"
+    assert verdict.left == {"phone002": "gone", "phone003": "7"}
+
+
+def test_processes_that_do_not_end_are_told_beside_the_cause() -> None:
+    verdict = judged([final(1, "failed", "bad shard")], unswept={"phone003": "7 does not end"})
+    assert verdict.reason == "phone002 (rank 1): bad shard; 7 does not end"
+    assert verdict.culprits == {}
 
 
 def test_a_run_that_was_done_when_the_stop_came_is_done() -> None:

@@ -1,0 +1,148 @@
+"""Launches that are cut off: no phone stays held, and nothing of them stays on a phone."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator
+from contextlib import ExitStack
+from ipaddress import IPv4Network
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fleetctl.checks.phone import PhoneFacts
+from fleetctl.jobs import choose, launch, onphone
+from fleetctl.jobs.jobfile import Job
+from fleetctl.jobs.launch import Chosen, Request, Room
+from fleetctl.rack import Network, Phone, Rack
+from fleetctl.remote import Fault, PhoneError, Result
+from fleetctl.state import State
+
+RACK = Rack(
+    name="r",
+    network=Network(IPv4Network("10.0.0.0/24"), "ethernet"),
+    phones={f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}") for n in (1, 2)},
+)
+PHONES = tuple(RACK.phones)
+REQUEST = Request(Job(name="true", command=["true"]), choose.Wish())
+
+
+class FakeFleet:
+    """Phones that take every file; the start of mpirun lasts until somebody loses patience."""
+
+    def __init__(self, start: Result | None = None) -> None:
+        self.start = start
+        self.starting = asyncio.Event()
+        self.done: list[tuple[str, str]] = []
+        self.unreachable: set[str] = set()
+
+    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, None]:
+        return dict.fromkeys(names)
+
+    async def run_on(self, name: str, command: str, **_: Any) -> Result:
+        if command == onphone.start_command("true-1"):
+            self.starting.set()
+            return self.start or await asyncio.Future()
+        await asyncio.sleep(0.01)
+        if name in self.unreachable:
+            return Result(None, error=PhoneError(name, Fault.UNREACHABLE, f"{name} is away"))
+        self.done.append((name, command))
+        return Result(0)
+
+    async def run(self, names: Any, command: str, **_: Any) -> dict[str, Result]:
+        return {name: await self.run_on(name, command) for name in names}
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Iterator[State]:
+    with State(tmp_path / "state.db") as state:
+        yield state
+
+
+@pytest.fixture
+def room(tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch) -> Any:
+    facts = {name: PhoneFacts(name, phone.address) for name, phone in RACK.phones.items()}
+
+    async def chosen(*_: Any) -> Chosen:
+        return Chosen(PHONES, facts, 0.1)
+
+    monkeypatch.setattr("fleetctl.jobs.launch.choose_phones", chosen)
+    paths: Any = SimpleNamespace(runs=tmp_path / "runs")
+
+    def made(fleet: Any) -> Room:
+        return Room(fleet, RACK, state, paths, lambda _: None)
+
+    return made
+
+
+def held(state: State) -> list[str]:
+    return [name for name, facts in state.phones().items() if facts.run]
+
+
+def events(tmp_path: Path) -> list[dict[str, Any]]:
+    return launch.RunFolder(tmp_path / "runs/true-1").events()
+
+
+def test_a_full_disk_leaves_no_phone_held_and_no_folder(
+    room: Any, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            await launch.launch(room(FakeFleet()), REQUEST, stack)
+
+    monkeypatch.setattr("fleetctl.jobs.launch.write_job", full)
+    with pytest.raises(OSError, match="No space"):
+        asyncio.run(go())
+    assert held(state) == []
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+ENDED = [
+    (PHONES[0], onphone.end_mpirun("true-1")),
+    *((phone, onphone.sweep("true-1")) for phone in PHONES),
+]
+
+
+@pytest.mark.parametrize("presses", [1, 3])
+def test_ctrl_c_while_mpirun_is_being_started_ends_what_may_run_by_now(
+    room: Any, state: State, tmp_path: Path, presses: int
+) -> None:
+    async def go() -> list[tuple[str, str]]:
+        fleet = FakeFleet()
+        with ExitStack() as stack:
+            task = asyncio.create_task(launch.launch(room(fleet), REQUEST, stack))
+            await fleet.starting.wait()
+            for _ in range(presses):
+                task.cancel()
+                await asyncio.sleep(0.001)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        return fleet.done
+
+    assert asyncio.run(go()) == ENDED
+    assert held(state) == []
+    assert events(tmp_path)[-1]["state"] == "stopped"
+
+
+def test_a_start_that_takes_too_long_is_ended_everywhere_and_says_where_it_is_not(
+    room: Any, state: State, tmp_path: Path
+) -> None:
+    async def go() -> list[tuple[str, str]]:
+        late = PhoneError(PHONES[0], Fault.TIMEOUT, "phone001 did not finish")
+        fleet = FakeFleet(Result(None, error=late))
+        fleet.unreachable = {"phone002"}
+        with ExitStack() as stack, pytest.raises(launch.StartError):
+            await launch.launch(room(fleet), REQUEST, stack)
+        return fleet.done
+
+    assert asyncio.run(go()) == ENDED[:2]
+    assert held(state) == []
+    reason = events(tmp_path)[-1]["reason"]
+    assert "phone001 did not finish" in reason
+    assert "phone002 is away" in reason
