@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
+from fleetctl.jobs.onphone import OWN_FILES
 from fleetctl.rack import InputError
 from fleetctl.rack.document import read_document
 from fleetctl.rack.files import write_atomic
@@ -152,6 +153,13 @@ def write_job(job: Job, path: Path) -> None:
 
 
 def local_files(words: list[str], folder: Path) -> tuple[Path, ...]:
-    """Words of a command that name files in `folder`: they go along, beside the run's own."""
-    found = [folder / word for word in words if word == Path(word).name]
-    return tuple(path for path in found if path.is_file())
+    """Words of a command that name files in `folder`: they go along, beside the run's own.
+
+    Raises JobError for a file that would take the place of one of those.
+    """
+    named = [folder / word for word in words if word == Path(word).name]
+    found = tuple(path for path in named if path.is_file())
+    for path in found:
+        if path.name in OWN_FILES:
+            raise JobError(f"{path}: a run has a file {path.name} of its own; rename yours")
+    return found

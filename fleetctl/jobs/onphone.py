@@ -17,6 +17,14 @@ RELEASES = f"{TERMUX_HOME}/phonerack/releases"
 PYTHON = f"{TERMUX_PREFIX}/bin/python"
 SHELL = f"{TERMUX_PREFIX}/bin/sh"
 
+OWN_FILES = frozenset(
+    {
+        *("plan.json", "hostfile", "start.sh", "rank.sh", "resume"),
+        *("mpirun.log", "mpirun.pid", "mpirun.rc", "progress.jsonl", "checkpoints"),
+    }
+)
+"""What launch and the trainer write into a run's folder; a user's file may not be named so."""
+
 RENDEZVOUS_PORT = 29500
 """MASTER_PORT of torch.distributed's own launchers."""
 

@@ -108,3 +108,10 @@ def test_files_named_in_a_command_go_along(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     words = ["python", "train.py", "inner", "../train.py", str(tmp_path / "train.py")]
     assert local_files(words, tmp_path) == (tmp_path / "train.py",)
+
+
+@pytest.mark.parametrize("name", ["hostfile", "start.sh", "plan.json", "rank.sh"])
+def test_a_file_that_would_replace_the_runs_own_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(JobError, match=f"{name}.*rename yours"):
+        local_files(["sh", name], tmp_path)
