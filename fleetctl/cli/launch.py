@@ -33,7 +33,7 @@ class WithProgram(click.Command):
 @click.option("-n", "count", type=click.IntRange(1), help="Number of phones.")
 @click.option("--phones", metavar="NODES", help="These phones, as a node set.")
 @click.option("--name", help="Name of the run; a number is added.")
-@click.option("--resume", metavar="RUN", help="Go on from the newest valid checkpoint of RUN.")
+@click.option("--resume", metavar="RUN", help="Go on from RUN's newest valid checkpoint.")
 @click.option("--dry-run", is_flag=True, help="Print plan and mpirun line, write nothing.")
 @click.option("--detach", is_flag=True, help="Return once it runs; nobody supervises it then.")
 @pass_app
@@ -47,16 +47,18 @@ def command(ctx: click.Context, app: App, **options: Any) -> None:
     \b
     fleetctl launch examples/jobs/digits.yml
     fleetctl launch -n 4 -- python train.py      files named in the command go along
-    fleetctl launch --resume digits-1
+    fleetctl launch --resume digits-1            on as many ready phones as it had, or fewer
     """
     from fleetctl.jobs.foreground import Foreground
 
     request = _request(app, ctx.meta.get("program"), options)
     foreground = Foreground()
     verdict = foreground.run(lambda fore: _launch(app, fore, request, options))
-    if foreground.left_alone or verdict is None:
-        return
-    ctx.exit(_exit_code(verdict))
+    if verdict is not None:
+        ctx.exit(_exit_code(verdict))
+    if foreground.left_alone and foreground.watch is None:
+        # The terminal went before the run started: nothing was started.
+        ctx.exit(ExitCode.INTERRUPTED)
 
 
 def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Request:
@@ -89,9 +91,12 @@ def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Re
         job = job.model_copy(update={"name": options["name"]})
     if options["count"] is not None and options["phones"] is not None:
         raise jobfile.JobError("give -n or --phones, not both")
-    phones = options["phones"] or (str(options["count"]) if options["count"] else job.phones)
-    job = job.model_copy(update={"phones": phones})
-    wish = choose.read_wish(app.rack, phones, app.state.groups())
+    explicit = options["phones"] or (str(options["count"]) if options["count"] else None)
+    if resume is not None and explicit is None:
+        # A phone that died must not keep the others from going on.
+        return Request(job, choose.Wish(limit=len(resume.summary().phones)), files, resume)
+    job = job.model_copy(update={"phones": explicit or job.phones})
+    wish = choose.read_wish(app.rack, job.phones, app.state.groups())
     return Request(job, wish, files, resume)
 
 
@@ -135,8 +140,7 @@ async def _dry_run(room: Room, request: Request) -> None:
 
     resume = None
     if request.resume is not None:
-        found = await launch.find_checkpoint(room, request.resume)
-        resume = f"resume/{found.path.name}"
+        resume = f"resume/{await launch.look_for_checkpoint(room, request.resume)}"
     chosen = await launch.choose_phones(room, request.wish, dry=True)
     prepared = launch.prepare(room, request, chosen, f"{request.job.name}-N", resume)
     click.echo(launch.describe(prepared))

@@ -30,10 +30,23 @@ class PhonesHeld(NotEnoughPhones):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a job asks for: exactly these phones, or a number of any (None: all that pass)."""
+    """What a job asks for: exactly these phones, or a number of any, or all that pass.
+
+    `limit` bounds the last: a run that is resumed wants as many as it had, and takes fewer.
+    """
 
     named: tuple[str, ...] = ()
     count: int | None = None
+    limit: int | None = None
+
+    @property
+    def least(self) -> int:
+        return len(self.named) or self.count or 1
+
+    @property
+    def most(self) -> int | None:
+        """None: no bound."""
+        return len(self.named) or self.count or self.limit
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import shutil
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -87,19 +89,17 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
     facts: dict[str, preflight.PhoneFacts] = {}
     failed: dict[str, str] = {}
     outcomes: Mapping[str, Sequence[Outcome]] = {}
-    wanted = len(wish.named) or wish.count or 1
     for batch in (choice.first, choice.second):
-        everybody = wish.named or wish.count is None
-        if batch and (everybody or len(facts) - len(failed) < wanted):
+        if batch and (wish.most is None or len(facts) - len(failed) < wish.most):
             facts |= await preflight.gather(room.fleet, room.rack, batch, keep_stamp=not dry)
             outcomes = preflight.judge(preflight.with_common_release(facts), room.rack)
             failed = _failures(outcomes)
             if not dry:
                 _keep(room.state, facts, outcomes)
     ready = [phone for phone in facts if phone not in failed]
-    if len(ready) < wanted:
-        raise choose.too_few(wanted, ready, choice, failed)
-    taken = room.rack.ring(ready)[: None if wish == choose.Wish() else wanted]
+    if len(ready) < wish.least:
+        raise choose.too_few(wish.least, ready, choice, failed)
+    taken = room.rack.ring(ready)[: wish.most]
     _tell(room, outcomes, failed)
     return Chosen(tuple(taken), facts, time.monotonic() - began)
 
@@ -216,6 +216,16 @@ async def _to_the_end[Outcome](work: Coroutine[Any, Any, Outcome]) -> Outcome:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return task.result()
+
+
+async def look_for_checkpoint(room: Room, old: RunFolder) -> str:
+    """The file name of what `find_checkpoint` finds; the old run's folder stays as it is."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = RunFolder(Path(folder) / old.name)
+        shutil.copytree(old.path.absolute(), copy.path, copy_function=os.symlink)
+        copy.events_file.unlink()
+        shutil.copyfile(old.events_file, copy.events_file)
+        return (await find_checkpoint(room, copy)).path.name
 
 
 async def find_checkpoint(room: Room, old: RunFolder) -> checkpoints.Found:

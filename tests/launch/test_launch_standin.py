@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -203,10 +204,15 @@ def test_two_launches_at_once_get_different_phones(rack: Any) -> None:
 
 
 def test_a_run_that_ends_with_nobody_there_is_settled_by_the_next_look(
-    rack: Any, tmp_path: Path
+    rack: Any,
 ) -> None:
     run = rack.fleetctl("launch", "--detach", "-n", "2", "--", "sleep", "1").stdout.strip()
-    rack.fleetctl("logs", "-f", run)
+    deadline = time.monotonic() + 120
+    while left_over(rack, run):
+        assert time.monotonic() < deadline, f"{run} does not end"
+        time.sleep(0.5)
+    events = (rack.folder / "runs" / run / "events.jsonl").read_text().splitlines()
+    assert [json.loads(line)["kind"] for line in events][-1] == "started"
     assert newest(rack)["state"] == "done"
     assert rack.fleetctl("launch", "-n", "6", "--", "true").returncode == 0
 
@@ -223,7 +229,7 @@ def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
             assert job["state"] == "failed"
             assert job["reason"].startswith("phone003 ")
             assert list_checkpoints(folder)
-        with launched(rack, "--resume", folder.name, "-n", "5") as (process, resumed):
+        with launched(rack, "--resume", folder.name) as (process, resumed):
             process.send_signal(signal.SIGINT)
             process.wait(timeout=120)
         plan = json.loads((resumed / "plan.json").read_text())
@@ -267,7 +273,9 @@ def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     (folder / "checkpoints" / names[-1]).unlink()
     for phone in ("phone001", "phone002"):
         rack.podman(phone, f"{PREFIX}/bin/truncate", "-s", "-100", newest_one)
-    shown = rack.fleetctl("launch", "--dry-run", "--resume", folder.name, "-n", "2")
+    before = sorted(folder.rglob("*")), (folder / "events.jsonl").read_text()
+    shown = rack.fleetctl("launch", "--dry-run", "--resume", folder.name)
+    assert (sorted(folder.rglob("*")), (folder / "events.jsonl").read_text()) == before
     assert f"{names[-1]} of phone" in shown.stderr
     assert "truncated" in shown.stderr
     assert json.loads(shown.stdout.partition("# on ")[0])["resume"] == f"resume/{names[0]}"
