@@ -19,7 +19,7 @@ from fleetctl.jobs.tracker import Tracker
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.remote import Fleet, PhoneError
 from fleetctl.state import State
-from trainer.formats import CheckpointEvent, FormatError, Plan, event_from_json
+from trainer.formats import CheckpointEvent, Event, FormatError, Plan, event_from_json
 
 PATIENCE_WITH_THE_LIVING = 10
 """Deadlines that may pass while every phone answers and its rank runs, before the run is ended."""
@@ -158,7 +158,7 @@ async def _watch_deadline(watch: Watch) -> None:
 async def _follow_progress(watch: Watch) -> None:
     """Copy progress.jsonl line by line."""
     for line in copies.whole_lines(watch.run.progress_file):
-        watch.tracker.take(event_from_json(line))
+        _track(watch, line)
     await copies.follow(
         watch.fleet,
         watch.head,
@@ -169,16 +169,24 @@ async def _follow_progress(watch: Watch) -> None:
 
 
 def _take(watch: Watch, line: str) -> None:
+    event = _track(watch, line)
+    if event is None:
+        return
+    watch.heard = time.monotonic()
+    watch.on_progress(watch.tracker)
+    if isinstance(event, CheckpointEvent):
+        watch.checkpointed.set()
+
+
+def _track(watch: Watch, line: str) -> Event | None:
+    """Take one line into account; one that is damaged is noted and passed over."""
     try:
         event = event_from_json(line)
     except FormatError as error:
         watch.run.record("progress-refused", reason=str(error))
-        return
-    watch.heard = time.monotonic()
+        return None
     watch.tracker.take(event)
-    watch.on_progress(watch.tracker)
-    if isinstance(event, CheckpointEvent):
-        watch.checkpointed.set()
+    return event
 
 
 async def _keep_checkpoints(watch: Watch, plan: Plan) -> None:

@@ -124,6 +124,7 @@ class Fleet:
     async def stream(self, name: str, command: str) -> AsyncGenerator[str]:
         """The command's standard output line by line while it runs. Raises PhoneError.
 
+        A last line without its newline is left out: a broken connection cuts lines anywhere.
         Leaving the loop closes the channel, which ends the command on the phone.
         """
         connection = await self.connection(name)
@@ -133,7 +134,8 @@ class Fleet:
                 command, stdin=asyncssh.DEVNULL, stderr=asyncssh.DEVNULL, errors="replace"
             )
             async for line in process.stdout:
-                yield line.rstrip("\n")
+                if line.endswith("\n"):
+                    yield line.rstrip("\n")
             await process.wait_closed()
         except (asyncssh.Error, OSError) as error:
             raise faults.classify(name, self._addresses[name], error) from error
