@@ -39,6 +39,9 @@ class PhoneFacts:
     problem: str | None = None
     """Why there is no answer: not reached, or an interpreter that does not run."""
     reached: bool = True
+    """Whether the probe could be run there."""
+    answered: bool | None = True
+    """Whether the phone answered at all, be it only to refuse; None if nobody can tell."""
     python: str | None = None
     missing_modules: Mapping[str, str] = field(default_factory=dict)
     imports_spared: bool = False
@@ -54,6 +57,7 @@ class PhoneFacts:
     strays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Run -> processes here, for runs that do not hold this phone."""
     common_release: str | None = None
+    common_openmpi: str | None = None
     """What most of the phones that were asked together have."""
 
     @property
@@ -88,20 +92,29 @@ async def gather(
         return replace(facts, strays={k: v for k, v in facts.strays.items() if k != holder})
 
     found = await asyncio.gather(*(ask(name) for name in order))
-    return with_common_release({facts.name: facts for facts in found})
+    return with_common_versions({facts.name: facts for facts in found})
 
 
-def with_common_release(found: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
-    """Each phone learns which release most of them have."""
-    releases = Counter(facts.release for facts in found.values() if facts.release)
-    common = releases.most_common(1)[0][0] if releases else None
-    return {name: replace(facts, common_release=common) for name, facts in found.items()}
+def with_common_versions(found: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
+    """Each phone learns which release and which Open MPI most of them have."""
+    release = _most_common(facts.release for facts in found.values())
+    openmpi = _most_common(facts.openmpi for facts in found.values())
+    return {
+        name: replace(facts, common_release=release, common_openmpi=openmpi)
+        for name, facts in found.items()
+    }
+
+
+def _most_common(versions: Iterable[str | None]) -> str | None:
+    known = Counter(version for version in versions if version is not None)
+    return known.most_common(1)[0][0] if known else None
 
 
 def read(name: str, address: str, answer: Answer, asked: tuple[float, float]) -> PhoneFacts:
     """Facts from the probe's answer; `asked` is when the probe began and ended here."""
     if answer.error is not None:
-        return PhoneFacts(name, address, problem=str(answer.error), reached=False)
+        error = answer.error
+        return PhoneFacts(name, address, problem=str(error), reached=False, answered=error.reached)
     try:
         found: dict[str, Any] = json.loads(answer.stdout)
         clock, runs = found.pop("clock"), found.pop("runs")
@@ -202,7 +215,7 @@ def release(facts: PhoneFacts, _: Rack) -> Result:
 
 @check(name="openmpi", scope="phone", cure="install the rack's series with site.yml -t openmpi")
 def openmpi(facts: PhoneFacts, rack: Rack) -> Result:
-    """mpirun starts, and is of the series that the rack file names."""
+    """mpirun starts, is of the rack file's series, and of the same version on all phones."""
     if unknown := _unknown(facts):
         return unknown
     if facts.openmpi is None:
@@ -211,6 +224,10 @@ def openmpi(facts: PhoneFacts, rack: Rack) -> Result:
     if not facts.openmpi.startswith(f"{wanted}."):
         return Result(
             "CRITICAL", f"has Open MPI {facts.openmpi}, the rack file says series {wanted}"
+        )
+    if facts.openmpi != facts.common_openmpi:
+        return Result(
+            "CRITICAL", f"has Open MPI {facts.openmpi}, most phones have {facts.common_openmpi}"
         )
     return Result("OK", f"Open MPI {facts.openmpi}")
 

@@ -51,14 +51,8 @@ async def look_at(fleet: Fleet, name: str) -> Vitals:
 
 def read(name: str, result: Result) -> Vitals:
     """Vitals from the probe's output."""
-    from fleetctl.remote import Fault
-
     if result.error is not None:
-        fault = result.error.fault
-        # Throttling and refusing our key are answers too.
-        answered = fault in (Fault.THROTTLED, Fault.AUTH)
-        unknown = fault is Fault.HOST_KEY_CHANGED
-        return Vitals(reached=None if unknown else answered, problem=str(result.error))
+        return Vitals(reached=result.error.reached, problem=str(result.error))
     clock, _, snapshot = result.stdout.partition("\n")
     if not snapshot.strip():
         return Vitals(reached=True)

@@ -64,12 +64,12 @@ async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None
     answer = await room.fleet.run_on(head, onphone.is_alive(run.name))
     if answer.stdout.strip() == "running":
         return
-    blamed: dict[str, str] = {}
+    blamed: dict[str, probes.Blame] = {}
     if answer.error is not None:
         if not await _ended_without_head(room, run, summary.phones, answer.error):
             room.remark(f"{run.name} cannot be asked now, so it stays as it is: {answer.error}")
             return
-        blamed = {head: str(answer.error)}
+        blamed = {head: answer.error}
     await settle(
         room.fleet,
         room.state,

@@ -92,7 +92,7 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
     for batch in (choice.first, choice.second):
         if batch and (wish.most is None or len(facts) - len(failed) < wish.most):
             facts |= await preflight.gather(room.fleet, room.rack, batch, keep_stamp=not dry)
-            outcomes = preflight.judge(preflight.with_common_release(facts), room.rack)
+            outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
             failed = _failures(outcomes)
             if not dry:
                 _keep(room.state, facts, outcomes)
@@ -118,9 +118,11 @@ def _keep(
     facts: Mapping[str, preflight.PhoneFacts],
     outcomes: Mapping[str, Sequence[Outcome]],
 ) -> None:
-    state.record_contact({name: found.reached for name, found in facts.items()})
+    answered = {name: found.answered for name, found in facts.items()}
+    state.record_contact({name: yes for name, yes in answered.items() if yes is not None})
     for name, found in outcomes.items():
-        if facts[name].reached:
+        # A phone that is silent is lost; one that refuses, or is another, is out of order.
+        if answered[name] is not False:
             status = worst(outcome.result for outcome in found)
             told = [o.result.message for o in found if o.result.status == status != "OK"]
             state.record_health(name, status, "; ".join(told))

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fleetctl.jobs import onphone
-from fleetctl.remote import Fleet
+from fleetctl.remote import Fleet, PhoneError
 from trainer.formats import FormatError, Progress
+
+type Blame = PhoneError | str
+"""What is wrong with a phone: an error if it cannot be asked, a sentence if it answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +21,14 @@ class RankLook:
     iteration: int | None
 
 
-async def stuck(fleet: Fleet, run: str, phones: Sequence[str]) -> dict[str, str]:
+async def stuck(fleet: Fleet, run: str, phones: Sequence[str]) -> Mapping[str, Blame]:
     """Phones that keep the run from going on, each with the reason; none if all seem to work."""
     answers = await fleet.run(phones, onphone.look_at_rank(run), timeout_seconds=10)
     looks: dict[str, RankLook] = {}
-    found: dict[str, str] = {}
+    found: dict[str, Blame] = {}
     for phone, answer in answers.items():
         if answer.error is not None:
-            found[phone] = str(answer.error)
+            found[phone] = answer.error
         else:
             looks[phone] = read_look(answer.stdout)
     return found or suspects(looks)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleetctl.jobs import checkpoints, onphone
+from fleetctl.jobs.probes import Blame
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.verdict import Evidence, Verdict, judge
 from fleetctl.remote import Fault, Fleet, PhoneError
@@ -22,22 +23,23 @@ async def settle(
     phones: Sequence[str],
     addresses: Mapping[str, str],
     *,
-    blamed: Mapping[str, str],
+    blamed: Mapping[str, Blame],
     stopped: bool = False,
     trouble: str | None = None,
 ) -> Verdict:
     """End what is left of the run on its phones and write down how it ended.
 
-    `blamed`: phones that are known to be out of order and are not asked again. `trouble`: why the
-    supervision ended the run, when no phone is to blame.
+    `blamed`: phones that are known to be out of order; those that do not answer are not asked
+    again. `trouble`: why the supervision ended the run, when no phone is to blame.
     """
-    asked = [phone for phone in phones if phone not in blamed]
+    errors = {phone: why for phone, why in blamed.items() if isinstance(why, PhoneError)}
+    asked = [phone for phone in phones if phone not in errors]
     head = phones[0]
     if head in asked:
         await end_mpirun(fleet, run.name, head)
     swept = await sweep(fleet, run.name, asked)
-    unreachable = {phone: str(error) for phone, error in swept.unreachable.items()}
-    reachable = [phone for phone in asked if phone not in unreachable]
+    errors |= swept.unreachable
+    reachable = [phone for phone in phones if phone not in errors]
     finals = await _collect_finals(fleet, run, phones, reachable)
     code = None
     if head in reachable:
@@ -46,8 +48,8 @@ async def settle(
         phones=phones,
         addresses=addresses,
         finals=finals,
-        unreachable=unreachable,
-        blamed=blamed,
+        unreachable={phone: str(error) for phone, error in errors.items()},
+        blamed={phone: why for phone, why in blamed.items() if isinstance(why, str)},
         unswept=swept.unswept,
         mpirun_code=code,
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
@@ -58,9 +60,8 @@ async def settle(
         verdict = replace(verdict, reason=trouble)
     for phone, reason in verdict.culprits.items():
         state.record_health(phone, "CRITICAL", f"{reason} (ended run {run.name})")
-    state.record_contact(
-        {phone: phone not in unreachable and phone not in blamed for phone in phones}
-    )
+    answered = {p: errors[p].reached if p in errors else True for p in phones}
+    state.record_contact({phone: yes for phone, yes in answered.items() if yes is not None})
     state.release(run.name)
     run.record(
         "ended",

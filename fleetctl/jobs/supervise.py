@@ -39,7 +39,7 @@ class Watch:
     on_remark: Callable[[str], None] = lambda _: None
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     tracker: Tracker = field(default_factory=Tracker)
-    blamed: dict[str, str] = field(default_factory=dict)
+    blamed: dict[str, probes.Blame] = field(default_factory=dict)
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     trouble_reason: str | None = None
     checkpointed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -83,8 +83,8 @@ async def supervise(watch: Watch) -> Verdict:
         await asyncio.gather(*tasks, *helpers, return_exceptions=True)
     stopped = watch.stop_requested.is_set()
     for phone, reason in watch.blamed.items():
-        watch.run.record("suspect", phone=phone, reason=reason)
-        watch.on_remark(reason)
+        watch.run.record("suspect", phone=phone, reason=str(reason))
+        watch.on_remark(str(reason))
     if stopped:
         watch.on_remark(f"stopping {watch.run.name} on {len(watch.phones)} phones")
     verdict = await settle(
@@ -124,7 +124,7 @@ async def _watch_phone(watch: Watch, phone: str) -> None:
             watch.run.record("connection-lost", phone=phone)
             await watch.fleet.connection(phone)
         except PhoneError as error:
-            watch.blamed[phone] = str(error)
+            watch.blamed[phone] = error
             watch.trouble.set()
             return
 

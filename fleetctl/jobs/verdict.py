@@ -27,9 +27,9 @@ class Evidence:
     addresses: Mapping[str, str]
     finals: Mapping[int, Final]
     unreachable: Mapping[str, str]
-    """Phone -> why it did not answer when it was asked after the end."""
+    """Phone -> why it cannot be asked."""
     blamed: Mapping[str, str]
-    """Phone -> what the supervision saw of it while the run went on."""
+    """Phone that answers -> what the supervision saw of it while the run went on."""
     unswept: Mapping[str, str]
     """Phone -> which processes of the run would not end on it."""
     mpirun_code: int | None
@@ -51,15 +51,14 @@ class Verdict:
 def judge(evidence: Evidence) -> Verdict:
     """Done, failed or stopped, and whose doing it was."""
     finals = evidence.finals
-    silent = {**evidence.unreachable, **evidence.blamed}
-    left = {**silent, **evidence.unswept}
+    left = {**evidence.unreachable, **evidence.unswept}
     done = [rank for rank, final in finals.items() if final.status == "done"]
     if len(done) == len(evidence.phones):
         return Verdict("done", None, {}, finals[0].test_accuracy, left)
     if evidence.stopped:
         told = ["stopped by the operator", *left.values()]
         return Verdict("stopped", "; ".join(told), {}, None, left)
-    culprits = silent or _refusing_ssh(evidence)
+    culprits = {**evidence.unreachable, **evidence.blamed} or _refusing_ssh(evidence)
     told = [*culprits.values()] or [_reason(evidence)]
     told += [why for phone, why in evidence.unswept.items() if phone not in culprits]
     return Verdict("failed", "; ".join(told), culprits, None, left)

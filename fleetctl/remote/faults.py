@@ -29,6 +29,14 @@ class PhoneError(Exception):
         self.phone = phone
         self.fault = fault
 
+    @property
+    def reached(self) -> bool | None:
+        """Whether the phone answered; None if nobody can tell: no host key of it is known, or
+        another answers. Throttling and refusing our key are answers too."""
+        if self.fault is Fault.HOST_KEY_CHANGED:
+            return None
+        return self.fault in (Fault.THROTTLED, Fault.AUTH)
+
 
 # sshd answers these instead of its version: PerSourcePenalties and MaxStartups.
 THROTTLE_LINES = (b"Not allowed at this time", b"Exceeded MaxStartups", b"Too many connections")

@@ -17,6 +17,7 @@ from fleetctl.errors import ExitCode
 from fleetctl.jobs import attach, runs
 from fleetctl.jobs.launch import Room
 from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.settle import settle
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State
 
@@ -174,3 +175,17 @@ def test_the_exit_code_of_a_stop_says_whether_all_is_gone(
     done = CliRunner().invoke(stop.command, [run.name], obj=app)
     assert done.exit_code == code
     assert ("away" in done.stderr) == bool(left)
+
+
+def test_a_phone_whose_rank_froze_is_swept_and_has_not_been_away(
+    room: Any, run: RunFolder, state: State
+) -> None:
+    fleet = FakeFleet(phone001="", phone002="", phone003="")
+    refused = PhoneError("phone003", Fault.AUTH, "phone003 refuses the key")
+    blamed: dict[str, Any] = {"phone002": "phone002 answers, but froze", "phone003": refused}
+    here = room(fleet)
+    verdict = asyncio.run(settle(here.fleet, state, run, PHONES, {}, blamed=blamed))
+    assert verdict.reason is not None
+    assert sorted(verdict.reason.split("; ")) == [str(why) for why in blamed.values()]
+    assert verdict.left == {"phone003": "phone003 refuses the key"}
+    assert [p for p, facts in state.phones().items() if facts.contact.missed_since] == []

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_release
+from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
+from fleetctl.jobs.launch import _keep
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
+from fleetctl.state import State, derive
 
 RACK = Rack(
     name="r",
@@ -28,6 +32,7 @@ GOOD = PhoneFacts(
     openmpi="5.0.11",
     release="1.0",
     common_release="1.0",
+    common_openmpi="5.0.11",
     free_disk_bytes=9 * GIB,
     free_temporary_bytes=GIB,
     free_memory_bytes=2 * GIB,
@@ -58,6 +63,7 @@ def test_a_good_phone_passes_and_its_interface_is_known() -> None:
         ({"release": "0.9"}, "release", "CRITICAL"),
         ({"release": None}, "release", "CRITICAL"),
         ({"openmpi": "4.1.8"}, "openmpi", "CRITICAL"),
+        ({"openmpi": "5.0.8"}, "openmpi", "CRITICAL"),
         ({"openmpi": None, "openmpi_problem": "Bad system call"}, "openmpi", "CRITICAL"),
         ({"interfaces": {"192.168.1.7": "wlan0"}}, "address", "CRITICAL"),
         ({"clock_skew_seconds": 90.0}, "clock", "WARN"),
@@ -78,6 +84,48 @@ def test_of_a_phone_that_says_nothing_only_one_thing_is_critical() -> None:
     assert set(found.values()) == {"UNKNOWN"}
 
 
+@pytest.mark.parametrize(
+    ("fault", "answered"),
+    [
+        (Fault.UNREACHABLE, False),
+        (Fault.TIMEOUT, False),
+        (Fault.THROTTLED, True),
+        (Fault.AUTH, True),
+        (Fault.HOST_KEY_CHANGED, None),
+    ],
+)
+def test_only_silence_counts_as_no_contact(
+    fault: Fault, answered: bool | None, tmp_path: Path
+) -> None:
+    error = PhoneError("phone001", fault, f"phone001: {fault}")
+    facts = {"phone001": read("phone001", "10.0.0.1", Result(None, error=error), (1.0, 2.0))}
+    with State(tmp_path / "state.db") as state:
+        state.record_contact({"phone001": True})
+        _keep(state, facts, judge(facts, RACK))
+        known = state.phones()["phone001"]
+        assert facts["phone001"].answered is answered
+        assert (known.contact.missed_since is not None) == (answered is False)
+        # One that is there but refuses is not ready either.
+        assert derive(known, time.time()) == ("lost" if answered is False else "suspect")
+
+
+def test_open_mpi_of_another_version_beside_the_others_is_named() -> None:
+    versions = {"phone001": "5.0.11", "phone002": "5.0.8", "phone003": "5.0.11"}
+    facts = {
+        name: replace(GOOD, name=name, address=RACK.phones[name].address, openmpi=version)
+        for name, version in versions.items()
+    }
+    said = [
+        line
+        for line in folded(judge(with_common_versions(facts), RACK), "CRITICAL")
+        if "Open MPI" in line
+    ]
+    assert said == [
+        "phone002: has Open MPI 5.0.8, most phones have 5.0.11; "
+        "install the rack's series with site.yml -t openmpi"
+    ]
+
+
 def test_a_python_that_does_not_run_is_named_with_its_last_words() -> None:
     answer = Result(127, stderr="x\nCANNOT LINK EXECUTABLE: libpython3.14.so\n")
     facts = read("phone001", "10.0.0.1", answer, (1.0, 2.0))
@@ -95,7 +143,7 @@ def test_phones_that_differ_are_folded_into_one_line() -> None:
         )
         for name, release in releases.items()
     }
-    outcomes = judge(with_common_release(facts), RACK)
+    outcomes = judge(with_common_versions(facts), RACK)
     assert folded(outcomes, "CRITICAL") == [
         "phone002: has release 0.9, most phones have 1.0; "
         "install one release with site.yml -t release"
