@@ -192,9 +192,12 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
     except BaseException as error:
         if started:
             left = await _to_the_end(_end_start(room, run, prepared.chosen.phones))
+        for why in left.values():
+            room.remark(f"processes may be left: {why}")
         room.state.release(run.name)
         told = isinstance(error, FleetError)
-        reason = str(error) if told else "interrupted before the start"
+        broken_off = f"interrupted {'during' if started else 'before'} the start"
+        reason = str(error) if told else broken_off
         run.record(
             "ended",
             state="failed" if told else "stopped",

@@ -57,7 +57,7 @@ async def settle(
     )
     verdict = judge(evidence)
     if trouble and verdict.state == "failed" and not verdict.culprits:
-        verdict = replace(verdict, reason=trouble)
+        verdict = replace(verdict, reason="; ".join([trouble, *swept.unswept.values()]))
     for phone, reason in verdict.culprits.items():
         state.record_health(phone, "CRITICAL", f"{reason} (ended run {run.name})")
     answered = {p: errors[p].reached if p in errors else True for p in phones}
