@@ -2,6 +2,7 @@
 
 import subprocess
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.provision import data, release
 from standin import images
-from standin.engine import runtime_options
+from standin.engine import make_network, remove_network, runtime_options
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2400)]
 
@@ -38,15 +39,24 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def network() -> Iterator[str]:
+    """A network of the tests' own, since podman's default one would outlive them."""
+    try:
+        make_network("lab-test", "lab-test")
+        yield "lab-test"
+    finally:
+        remove_network("lab-test")
+
+
 @pytest.mark.parametrize(
     ("series", "tests"), [("5", "."), ("4", "test_exchange.py")], ids=["openmpi-5", "openmpi-4"]
 )
-def test_in_the_lab_image(image: str, shared: Path, series: str, tests: str) -> None:
+def test_in_the_lab_image(image: str, network: str, shared: Path, series: str, tests: str) -> None:
     done = subprocess.run(
         [
             *("podman", *runtime_options(), "run", "--rm"),
-            # The ranks talk over loopback; podman's own network would outlive the test.
-            "--network=none",
+            f"--network={network}",
             *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
             *(f"--volume={PROJECT}:/src:ro", f"--volume={shared}:/shared:ro"),
             *("--env=HOME=/shared/home", "--env=PYTHONDONTWRITEBYTECODE=1"),
