@@ -46,8 +46,8 @@ class Result:
 class Fleet:
     """Connections to the phones of one rack, made when first used and closed together.
 
-    A phone that hangs or is unplugged breaks its connection after three unanswered keepalives
-    (9 s); whatever was waiting on it then gets a PhoneError that names it. The next use of the
+    A phone that hangs or is unplugged breaks its connection after four unanswered keepalives
+    (12 s); whatever was waiting on it then gets a PhoneError that names it. The next use of the
     phone connects anew.
     """
 
