@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -49,6 +50,21 @@ def test_a_plain_mpirun_reaches_every_phone(provisioned_rack: Any, series: str) 
 
     assert sorted(said.stdout.split()) == [f"phone{number:03}" for number in range(1, 7)]
     assert "deprecated" not in (said.stdout + said.stderr).lower()
+
+
+def test_torch_and_mpi_sum_in_one_process_over_four_phones(
+    provisioned_rack: Any, series: str
+) -> None:
+    said = subprocess.run(
+        ["fleetctl", "launch", "-n", "4", "--", "python", "allreduce.py"],
+        cwd=Path(__file__).parents[1] / "standin",
+        env=provisioned_rack.env,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    ).stdout
+
+    assert sorted(re.findall(r"phone\d+: (\S+)", said)) == ["10.0"] * 4
 
 
 def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
