@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ REGISTRY_TIMEOUT_SECONDS = 10
 LOCK = Path("/run/phonerack-standin-images.lock")
 PACKAGES_FOLDER = "/packages"
 ERROR_LINES = 15
+KEPT_SECONDS = 24 * 3600
 
 # A build's heading of a step that may take a while.
 _BUILD_STEP = re.compile(r"\[.*STEP .*: (RUN .{,50})")
@@ -292,13 +294,18 @@ def run_step(step: str, command: Sequence[str], progress: Progress) -> None:
 
 
 def _remove_older(images: Images) -> None:
-    """Names of former recipes go, unless a container still stands on them."""
+    """Names of former recipes go, unless a container still stands on them.
+
+    Those of the last day stay: other checkouts of this project may be using them.
+    """
     wanted = {*astuple(images), f"{IMAGE_PREFIX}base:{SUITE}"}
     used = set(run(("podman", "ps", "--all", "--format={{.Image}}")).split())
-    listing = run(("podman", "images", "--format={{.Repository}}:{{.Tag}}"))
-    for name in listing.split():
-        if name.startswith(IMAGE_PREFIX) and name not in wanted | used:
-            run(("podman", "untag", name, name))
+    listing: list[dict[str, Any]] = json.loads(run(("podman", "images", "--format=json")))
+    for image in listing:
+        is_old = image["Created"] < time.time() - KEPT_SECONDS
+        for name in image.get("Names") or ():
+            if is_old and name.startswith(IMAGE_PREFIX) and name not in wanted | used:
+                run(("podman", "untag", name, name))
 
 
 def _sweep() -> None:
