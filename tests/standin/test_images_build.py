@@ -108,8 +108,8 @@ def tagged(prefix: str) -> set[str]:
     return {name for name in listing if name.startswith(prefix)}
 
 
-def test_a_new_recipe_replaces_the_old_and_removal_removes_all(
-    small_recipe: Callable[[str], Path], own_names: str
+def test_a_new_recipe_replaces_one_of_yesterday_and_removal_removes_all(
+    small_recipe: Callable[[str], Path], own_names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe = small_recipe("true")
     containerfile = recipe / "Containerfile"
@@ -118,7 +118,12 @@ def test_a_new_recipe_replaces_the_old_and_removal_removes_all(
     containerfile.write_text(containerfile.read_text().replace("echo one", "echo two"))
     new = images.ensure(print)
     assert old != new
-    assert tagged(own_names) == {*astuple(new), f"{own_names}base:trixie"}
+    assert tagged(own_names) == {*astuple(old), *astuple(new), f"{own_names}base:trixie"}
+
+    monkeypatch.setattr(images, "KEPT_SECONDS", -1)
+    containerfile.write_text(containerfile.read_text().replace("echo two", "echo three"))
+    newest = images.ensure(print)
+    assert tagged(own_names) == {*astuple(newest), f"{own_names}base:trixie"}
 
     images.remove_all()
     assert tagged(own_names) == set()
