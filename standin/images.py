@@ -301,11 +301,16 @@ def _remove_older(images: Images) -> None:
     wanted = {*astuple(images), f"{IMAGE_PREFIX}base:{SUITE}"}
     used = set(run(("podman", "ps", "--all", "--format={{.Image}}")).split())
     listing: list[dict[str, Any]] = json.loads(run(("podman", "images", "--format=json")))
-    for image in listing:
-        is_old = image["Created"] < time.time() - KEPT_SECONDS
-        for name in image.get("Names") or ():
-            if is_old and name.startswith(IMAGE_PREFIX) and name not in wanted | used:
-                run(("podman", "untag", name, name))
+    # An image with two names is listed twice.
+    old = {
+        name
+        for image in listing
+        if image["Created"] < time.time() - KEPT_SECONDS
+        for name in image.get("Names") or ()
+        if name.startswith(IMAGE_PREFIX)
+    }
+    for name in old - wanted - used:
+        run(("podman", "untag", name, name))
 
 
 def _sweep() -> None:
