@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from which_rack import NAME, SUBNET
 
 # How long an example takes says nothing about the code: the first one may import a library.
 settings.register_profile("untimed", deadline=None)
@@ -34,7 +35,6 @@ for _number in (signal.SIGHUP, signal.SIGINT):
 
 PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
-NAME = "rack-under-test"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def bare_rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RackUnderTes
     file = home / "rack-under-test.yml"
     shipped = (PROJECT / "inventory/standin.yml").read_text()
     file.write_text(
-        shipped.replace("10.138.0.", "10.139.0.").replace("rack: standin", f"rack: {NAME}")
+        shipped.replace("10.138.0.", f"{SUBNET}.").replace("rack: standin", f"rack: {NAME}")
     )
     rack = RackUnderTest(home, file)
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from which_rack import NAME, SUBNET
 
 if TYPE_CHECKING:
     from conftest import RackUnderTest
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.standin
 
 PROJECT = Path(__file__).resolve().parents[2]
-SERVICES, PHONE = "10.139.0.2", "10.139.0.11"
+SERVICES, PHONE = f"{SUBNET}.2", f"{SUBNET}.11"
 DASHBOARD = json.loads((PROJECT / "exporters/dashboards/rack.json").read_text(encoding="utf-8"))
-VARIABLES = {"$__rate_interval": "20s", "$rack": "rack-under-test", "$phone": ".+"}
+VARIABLES = {"$__rate_interval": "20s", "$rack": NAME, "$phone": ".+"}
 SOURCES = {"phonerack_thermal_": "thermal", "phonerack_cpu_frequency_": "frequency"}
 """Sources that a vendor may deny, and so a stand-in, by what their metrics begin with."""
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from which_rack import SUBNET
 
 pytestmark = pytest.mark.standin
 
@@ -133,7 +134,7 @@ def test_a_python_that_lacks_a_module_is_named_with_the_cure(rack, ssh):
 
 
 def test_an_ssh_configuration_with_a_mistake_never_takes_effect(rack, ssh):
-    mistake = ("-e", "rack_cidr=10.139.0.0/99")
+    mistake = ("-e", f"rack_cidr={SUBNET}.0/99")
 
     run = rack.playbook("-t", "phones", "-l", "phone001", *mistake, check=False)
 
