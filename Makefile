@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
-.PHONY: help setup setup-dev demo test lint unit whole clean lock bench
+.PHONY: help setup setup-dev demo test lint unit whole soak clean lock bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,11 +27,14 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
 unit: setup-dev ## the fast tests: seconds, no container
-	pytest -q -m "not standin and not lab"
+	pytest -q -m "not standin and not lab and not soak"
 
 whole: setup-dev ## the tests on stand-in phones, and the molecule scenario
-	pytest -q -m "standin or lab"
+	pytest -q -m "(standin or lab) and not soak"
 	molecule test
+
+soak: setup-dev ## the long tests, in the background: docs/soak.md tells what they found
+	@tools/soak.py start
 
 bench: setup-dev ## the figures of docs/figures.md, on shaped links
 	tools/bench
