@@ -15,6 +15,7 @@ from fleetctl.rack import Phone, Rack, RackPaths
 from fleetctl.rack.files import write_atomic
 from standin import engine, images
 from standin.commands import CommandError, require_host, run
+from standin.daemon import process
 from standin.enrolment import MODEL, enrol, locked
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
@@ -81,6 +82,7 @@ def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
     started = _start_missing(rig, image, faults, say)
     _plug_loose(rig, started, unplugged, say)
     remarks = _outdated(rig, image)
+    process.ensure_running(rig.folders.root)
     if SERVICES in started:
         say("waiting for the services host")
         _await_ssh(str(rig.rack.network.services))
@@ -205,6 +207,9 @@ def down(rack: str) -> list[str]:
 
 def _clear(rack: str, folder: Path) -> list[str]:
     present = engine.containers(rack)
+    places = {folder, *(Path(found.folder) for found in present if found.folder)}
+    for place in places:
+        process.stop(RackPaths(place.name, place.parent).standin)
     engine.remove(found.name for found in present)
     namespace, link = namespace_name(rack), host_link_name(rack)
     engine.remove_network(namespace)
@@ -213,7 +218,7 @@ def _clear(rack: str, folder: Path) -> list[str]:
     with suppress(CommandError):
         # It goes with its other end, a moment after the namespace.
         run(("ip", "link", "delete", link))
-    for place in {folder, *(Path(found.folder) for found in present if found.folder)}:
+    for place in places:
         if is_standin(place):
             shutil.rmtree(place)
     return [found.host for found in present]

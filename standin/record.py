@@ -8,7 +8,7 @@ import platform
 from pathlib import Path
 from typing import TypedDict
 
-from fleetctl.rack import InputError, Rack, RackPaths
+from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.files import write_atomic
 from standin.commands import require_host
 from standin.derived import derive_rack_file
@@ -67,6 +67,16 @@ def open_rig(rack: Rack) -> Rig:
         raise StandinError(f"rack `{rack.name}` is not up: `fleetctl standin up` brings it up")
     paths = RackPaths(rack.name)
     rig = Rig(rack, paths, plan_fabric(rack, read_record(paths)["rate"]))
+    _refuse_other_plan(rig)
+    return rig
+
+
+def recorded_rig(folder: Path) -> Rig:
+    """The rig of the stand-in rack that is kept in `folder`, as it came up."""
+    paths = RackPaths(folder.name, folder.parent)
+    record = read_record(paths)
+    rack = load_rack(Path(record["rack_file"]))
+    rig = Rig(rack, paths, plan_fabric(rack, record["rate"]))
     _refuse_other_plan(rig)
     return rig
 

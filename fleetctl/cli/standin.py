@@ -140,7 +140,8 @@ def heal(app: App, nodes: tuple[str, ...]) -> int:
 @output_option
 @pass_app
 def list_(app: App, output: str) -> None:
-    """Show the stand-in phones and their faults."""
+    """Show the stand-in phones, their faults, and the background process that plays them."""
+    from standin.daemon.control import inspect
     from standin.faults import describe
     from standin.record import open_rig
     from standin.trouble import look
@@ -154,9 +155,11 @@ def list_(app: App, output: str) -> None:
         )
         for phone, seen in look(rig).items()
     ]
+    daemon = inspect(rig.folders.root)
     if output == "json":
         keys = ("name", "state", "faults")
-        print_json({"phones": [dict(zip(keys, row, strict=True)) for row in rows]})
+        phones = [dict(zip(keys, row, strict=True)) for row in rows]
+        print_json({"phones": phones, "daemon": asdict(daemon)})
         return
     print_table(
         ["PHONE", "STATE", "FAULTS"],
@@ -165,6 +168,10 @@ def list_(app: App, output: str) -> None:
             for phone, state, faults in rows
         ),
     )
+    if daemon.pid is None:
+        progress().print("! the background process is down: `fleetctl standin up` starts it")
+    for name, problem in daemon.problems.items():
+        progress().print(f"! background service {name}: {problem}", markup=False)
 
 
 def _rack_document(rack: Rack, file: Path) -> dict[str, object]:
