@@ -6,9 +6,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
+from fleetctl.rack import switching
 from fleetctl.rack.document import Document, Location, did_you_mean
 from fleetctl.rack.errors import Mistake
-from fleetctl.rack.model import Network, Phone, Rack, Switch, Thresholds, Versions
+from fleetctl.rack.model import (
+    PHONES_VLAN_NAME,
+    Network,
+    Phone,
+    Rack,
+    Switch,
+    Thresholds,
+    Versions,
+)
 from fleetctl.rack.schema import PhonesFile, RackFile
 
 WIFI_WARNING_PHONES = 8
@@ -29,6 +38,7 @@ class Builder:
     def rack(self) -> Rack:
         file = self.file
         switches = {name: self._switch(name) for name in file.switches}
+        self.mistakes += switching.neighbour_mistakes(self.document, switches)
         network = self._network()
         phones = {
             phone.name: phone
@@ -69,35 +79,21 @@ class Builder:
             controller=str(file.controller) if file.controller else None,
             services=str(file.services) if file.services else None,
             mtu=file.mtu,
+            vlan=file.vlan,
+            vlans=dict(sorted({file.vlan: PHONES_VLAN_NAME, **file.vlans}.items())),
+            snmp_community=file.snmp.community if file.snmp else None,
         )
 
     def _switch(self, name: str) -> Switch:
         file, here = self.file.switches[name], ("switches", name)
-        for kind in ("uplinks", "reserved"):
-            beyond = [port for port in getattr(file, kind) if not 1 <= port <= file.ports]
-            if beyond:
-                self._mistake(
-                    (*here, kind),
-                    f"{kind} port {beyond[0]} of {name}, which has ports 1 to {file.ports}",
-                    f"correct it, or `ports:` of {name} (uplinks count too)",
-                )
-        for port in sorted(set(file.uplinks) & set(file.reserved)):
-            self._mistake(
-                (*here, "reserved"), f"port {port} of {name} is an uplink too", "keep one of both"
-            )
         if file.address:
             # A switch may be managed in another network than the phones'.
             self._take_address(str(file.address), f"switch {name}", (*here, "address"), False)
         elif file.platform != "unmanaged":
             self._mistake(here, f"switch {name} has no address", "add it, or `platform: unmanaged`")
-        return Switch(
-            name=name,
-            platform=file.platform,
-            address=str(file.address) if file.address else None,
-            ports=file.ports,
-            uplinks=tuple(file.uplinks),
-            reserved=tuple(file.reserved),
-        )
+        switch, mistakes = switching.build_switch(self.document, name, file)
+        self.mistakes += mistakes
+        return switch
 
     def _group(self, place: int, switches: dict[str, Switch]) -> Iterable[Phone]:
         group, here = self.file.phones[place], ("phones", place)

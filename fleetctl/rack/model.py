@@ -18,9 +18,16 @@ PHONE_PORT = 8022
 """Where Termux's sshd listens."""
 
 
+PHONES_VLAN_NAME = "phones"
+
+
 @dataclass(frozen=True, slots=True)
 class Network:
-    """The one network that all phones share. `mtu` in bytes."""
+    """The one network that all phones share. `mtu` in bytes.
+
+    `vlan` is the phones' VLAN; `vlans` names every VLAN that uplinks carry, that one included.
+    `snmp_community` is the name under which vault or environment hold the community.
+    """
 
     cidr: IPv4Network
     medium: Medium
@@ -28,11 +35,38 @@ class Network:
     controller: str | None = None
     services: str | None = None
     mtu: int = 1500
+    vlan: int = 1
+    vlans: Mapping[int, str] = field(default_factory=lambda: {1: PHONES_VLAN_NAME})
+    snmp_community: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchLogin:
+    """Who logs in on a switch. Passwords are names that vault or environment resolve."""
+
+    user: str = "admin"
+    password: str = "switch_password"  # noqa: S105  a name, not a password
+    enable: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Uplink ports that lead to one neighbour: another switch, or whatever `to` says.
+
+    More than one port make an LACP bundle.
+    """
+
+    to: str
+    ports: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A switch; `ports` counts all of them, uplinks and reserved ones included."""
+    """A switch; `ports` counts all of them, uplinks and reserved ones included.
+
+    Uplinks in no bundle are trunks by themselves. `interfaces` holds the switch's own names of
+    its ports 1 to `ports`; empty means the platform's usual ones.
+    """
 
     name: str
     platform: Platform = "unmanaged"
@@ -40,6 +74,14 @@ class Switch:
     ports: int = 48
     uplinks: tuple[int, ...] = ()
     reserved: tuple[int, ...] = ()
+    bundles: tuple[Bundle, ...] = ()
+    interfaces: tuple[str, ...] = ()
+    login: SwitchLogin = SwitchLogin()
+
+    @property
+    def hostname(self) -> str:
+        """The name that the switch itself bears: hostnames have no underscores."""
+        return self.name.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, model_validator
 
+from fleetctl.rack import switching
 from fleetctl.rack.errors import RackError
 from fleetctl.rack.nodesets import expand, parse_ranges
 
@@ -139,10 +140,17 @@ Names = Annotated[list[PhoneName], BeforeValidator(_names), Field(min_length=1)]
 Ranges = Annotated[list[int], BeforeValidator(_ranges)]
 Addresses = Annotated[list[IPv4Address], BeforeValidator(_addresses), Field(min_length=1)]
 Version = Annotated[Literal["1"], BeforeValidator(_version)]
+Vlan = Annotated[int, BeforeValidator(switching.vlan)]
+VlanName = Annotated[str, _slug(r"[a-z][a-z0-9-]*", 32, "VLAN name")]
+SecretName = Annotated[str, BeforeValidator(switching.secret_name)]
 
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class SnmpFile(_Strict):
+    community: SecretName
 
 
 class NetworkFile(_Strict):
@@ -152,14 +160,28 @@ class NetworkFile(_Strict):
     controller: IPv4Address | None = None
     services: IPv4Address | None = None
     mtu: int = Field(default=1500, ge=576, le=9216)
+    vlan: Vlan = 1
+    vlans: dict[Vlan, VlanName] = {}
+    snmp: SnmpFile | None = None
+
+
+class LoginFile(_Strict):
+    user: Annotated[str, BeforeValidator(switching.user)] = "admin"
+    password: SecretName = "switch_password"  # noqa: S105  a name, not a password
+    enable: SecretName | None = None
 
 
 class SwitchFile(_Strict):
     platform: Literal["unmanaged", "cisco_ios", "arista_eos"] = "unmanaged"
     address: IPv4Address | None = None
     ports: int = Field(default=48, ge=1, le=1024)
-    uplinks: Ranges = []
+    uplinks: Annotated[
+        dict[Annotated[str, BeforeValidator(switching.uplink_name)], Ranges],
+        BeforeValidator(switching.named_or_not),
+    ] = {}
     reserved: Ranges = []
+    interfaces: dict[str, Annotated[str, BeforeValidator(switching.interface_name)]] = {}
+    login: LoginFile = LoginFile()
 
 
 class PhonesFile(_Strict):
