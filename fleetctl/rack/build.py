@@ -16,6 +16,7 @@ from fleetctl.rack.model import (
     Rack,
     Switch,
     Thresholds,
+    Upstream,
     Versions,
 )
 from fleetctl.rack.schema import PhonesFile, RackFile
@@ -52,6 +53,7 @@ class Builder:
             phones=phones,
             switches=switches,
             versions=Versions(openmpi=file.versions.openmpi),
+            upstream=self._upstream(),
             thresholds=Thresholds(**limits),
             warnings=tuple(self._warnings(len(phones))),
         )
@@ -83,6 +85,19 @@ class Builder:
             vlans=dict(sorted({file.vlan: PHONES_VLAN_NAME, **file.vlans}.items())),
             snmp_community=file.snmp.community if file.snmp else None,
         )
+
+    def _upstream(self) -> Upstream | None:
+        file = self.file.packages
+        if file is None:
+            return None
+        key = (self.document.path.parent / file.key).absolute()
+        if not key.is_file():
+            self._mistake(
+                ("packages", "key"),
+                f"no file {key} with the repository's public key",
+                "put it there; Termux's keys are in its package termux-keyring",
+            )
+        return Upstream(file.upstream, key, file.distribution, file.component)
 
     def _switch(self, name: str) -> Switch:
         file, here = self.file.switches[name], ("switches", name)

@@ -96,6 +96,8 @@ def _known_keys(schema: type[BaseModel], location: Location) -> list[str]:
             inside = inside.model_fields[step].annotation
         else:
             inside = get_args(inside)[-1]  # the values of dict[K, V], the items of list[V]
+        if type(None) in get_args(inside):
+            inside = get_args(inside)[0]  # X | None
     return list(getattr(inside, "model_fields", ()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
+from pathlib import Path
 from typing import Literal
 
 from fleetctl.rack.errors import Mistake
@@ -106,6 +107,19 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """A package repository outside, of which the rack's mirror takes what the phones need.
+
+    `key` is the file of the public keys that sign it.
+    """
+
+    url: str
+    key: Path
+    distribution: str = "stable"
+    component: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
 class Thresholds:
     """Limits of the checks."""
 
@@ -124,6 +138,8 @@ class Rack:
     phones: Mapping[str, Phone]
     switches: Mapping[str, Switch] = field(default_factory=dict)
     versions: Versions = Versions()
+    upstream: Upstream | None = None
+    """Without one, all packages come from the operator's folder."""
     thresholds: Thresholds = Thresholds()
     warnings: tuple[Mistake, ...] = ()
 

@@ -125,6 +125,24 @@ def _network(value: Any) -> Any:
         raise ValueError(f"`{value}` names a host, not a network; write {right}") from None
 
 
+def _url(value: Any) -> Any:
+    """An address of a package repository: no blanks, no secrets, nothing that a template reads."""
+    if isinstance(value, str) and not re.fullmatch(r"https?://[\w.:/~%+,-]+", value):
+        # It may hold a password, which is for nobody's eyes.
+        shown = "this" if "@" in value else f"`{value}`"
+        raise ValueError(
+            f"{shown} is no address of a repository; "
+            "write one such as https://packages.termux.dev/apt/termux-main, without a password"
+        )
+    return value.rstrip("/") if isinstance(value, str) else value
+
+
+def _repository_word(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"[\w.-]+", value):
+        raise ValueError(f"`{value}` is no name in a repository; write one such as stable or main")
+    return value
+
+
 def _or_value_error(read: Any, text: str) -> Any:
     try:
         return read(text)
@@ -206,6 +224,15 @@ class VersionsFile(_Strict):
     openmpi: Literal["5.0", "4.1"] = "5.0"
 
 
+class PackagesFile(_Strict):
+    """A Termux repository outside; without one, all packages come from the operator's folder."""
+
+    upstream: Annotated[str, BeforeValidator(_url)]
+    key: str
+    distribution: Annotated[str, BeforeValidator(_repository_word)] = "stable"
+    component: Annotated[str, BeforeValidator(_repository_word)] = "main"
+
+
 class ThresholdsFile(_Strict):
     """Whatever the file leaves out keeps the default of `model.Thresholds`."""
 
@@ -222,6 +249,7 @@ class RackFile(_Strict):
     switches: dict[SwitchName, SwitchFile] = {}
     phones: list[PhonesFile] = Field(min_length=1)
     versions: VersionsFile = VersionsFile()
+    packages: PackagesFile | None = None
     thresholds: ThresholdsFile = ThresholdsFile()
 
 

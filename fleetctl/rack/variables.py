@@ -38,6 +38,7 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
             {"name": phone.name, "address": phone.address, "mac": phone.mac}
             for phone in rack.phones.values()
         ],
+        "rack_upstream": _upstream(rack),
         "rack_thresholds": asdict(rack.thresholds),
     }
 
@@ -87,6 +88,12 @@ def services_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "ansible_ssh_common_args": _ssh_arguments(SERVICES, paths.known_hosts),
         **_ssh_variables(rack, paths),
     }
+
+
+def _upstream(rack: Rack) -> dict[str, str] | None:
+    if rack.upstream is None:
+        return None
+    return {name: str(value) for name, value in asdict(rack.upstream).items()}
 
 
 def _ssh_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
