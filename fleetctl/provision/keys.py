@@ -1,4 +1,4 @@
-"""The rack's ssh certificate authority: its key, the operator's, and everybody's certificates.
+"""The rack's ssh keys: the certificate authority, the operator, everybody's certificates, releases.
 
 `python -m fleetctl.provision.keys SSH_FOLDER [--check]` reads a JSON request on stdin and makes
 what is missing or no longer fits. It prints what changed, who is not enrolled, and the public lines
@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
     SSHCertificateType,
 )
 
+from fleetctl.provision import signing
 from fleetctl.rack.files import write_atomic
 
 FOREVER = 2**64 - 1
@@ -65,6 +66,7 @@ class Result:
     unknown: list[str]
     authority: str
     trust: str
+    signers: str
     hosts: dict[str, str]
     ranks: dict[str, str]
 
@@ -200,6 +202,11 @@ class Authority:
         grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
         self.certify("operator-cert.pub", key.public_key(), grant)
 
+    def release_signers(self) -> str:
+        """The line by which phones know who signs their releases; makes the key first."""
+        key = self._key_pair(signing.KEY, signing.signer(self.rack))
+        return signing.allowed_signers(self.rack, public_line(key.public_key()))
+
     def certify_hosts(self, phones: Mapping[str, str]) -> dict[str, str]:
         """Certificates of the phones that are enrolled, by name."""
         enrolled = host_keys(self._read("known_hosts") or "")
@@ -240,11 +247,13 @@ def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
     hosts = authority.certify_hosts(request.phones)
     ranks = authority.certify_ranks(request.ranks)
     trust = authority.be_trusted(request.phones)
+    signers = authority.release_signers()
     return Result(
         changed=sorted(authority.changed),
         unknown=sorted(request.phones.keys() - hosts.keys()),
         authority=public_line(authority.public),
         trust=trust,
+        signers=signers,
         hosts=hosts,
         ranks=ranks,
     )

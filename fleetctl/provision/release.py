@@ -1,9 +1,14 @@
-"""Build the bundle of what this project runs on a phone.
+"""Build the signed bundle of what this project runs on a phone.
 
-`python -m fleetctl.provision.release --target TARGET --out FOLDER` writes
+`python -m fleetctl.provision.release --target TARGET --out FOLDER --key KEY` writes
 phonerack-VERSION-TARGET.tar.gz and prints one JSON line about it. The version ends in a hash of
-the sources, so equal sources give equal versions on all targets, and a bundle that is there
-already is used again. Layout: manifest.json, python/ (packages for PYTHONPATH), lib/.
+the sources, so equal sources give equal versions on all targets; equal sources and an equal key
+give equal bytes. A bundle that is there already is used again. `--version` names one that was
+built before, to go back to it.
+
+Layout: manifest.json, manifest.json.sig (ssh-keygen's signature under the manifest), then
+python/ (packages for PYTHONPATH) and lib/. The manifest has the SHA-256 of every file and what
+the processor of the phone must have.
 """
 
 from __future__ import annotations
@@ -13,51 +18,45 @@ import gzip
 import hashlib
 import io
 import json
-import subprocess
 import sys
 import tarfile
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from fleetctl import __version__
 from fleetctl.errors import ExitCode, FleetError
+from fleetctl.provision import native, signing
+from fleetctl.provision.native import TARGETS
 from trainer.formats import write_atomic
 
-HOSTNAME_LIBRARY = "libphonerack_hostname.so"
 MANIFEST = "manifest.json"
-TARGETS = {
-    "termux-aarch64": "aarch64-linux-android",
-    "linux-aarch64": "aarch64-linux-musl",
-    "linux-x86_64": "x86_64-linux-musl",
-}
-"""Our targets and zig's names for them. The library needs no C library, so none is implied."""
+SIGNATURE = "manifest.json.sig"
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_PACKAGES = ("trainer", "exporters")
-_NATIVE_SOURCE = Path("trainer/native/hostname.c")
 _VENDORED = "prometheus-client"
-_COMPILER_FLAGS = (
-    "-shared", "-nostdlib", "-ffreestanding", "-fno-builtin", "-fPIC", "-O2", "-g0", "-s",
-    "-fno-stack-protector", "-fno-sanitize=all", "-fvisibility=hidden", "-Wall", "-Werror",
-    # Android 15 has kernels with pages of 16 KiB; 64 KiB suits any.
-    "-Wl,-z,max-page-size=65536", f"-Wl,-soname,{HOSTNAME_LIBRARY}",
-)  # fmt: skip
 
 
 class ReleaseError(FleetError):
-    """A bundle cannot be built."""
+    """A bundle cannot be built or used."""
 
 
 class UnknownTargetError(ReleaseError):
     exit_code = ExitCode.BAD_INPUT
 
 
+class UnknownVersionError(ReleaseError):
+    exit_code = ExitCode.BAD_INPUT
+
+
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that lies ready; `changed` says whether it was written just now."""
+    """A bundle that lies ready; `changed` says whether it was written just now.
+
+    Where it would only be written, `sha256` is empty.
+    """
 
     version: str
     target: str
@@ -66,25 +65,63 @@ class Bundle:
     changed: bool
 
 
-def build(target: str, folder: Path) -> Bundle:
-    """The bundle of the present sources for `target` in `folder`. Raises ReleaseError."""
-    if target not in TARGETS:
-        raise UnknownTargetError(f"{target}: no such target; known: {', '.join(TARGETS)}")
+def build(
+    target: str, folder: Path, key: Path, *, check: bool = False, processor: str | None = None
+) -> Bundle:
+    """The bundle of the present sources for `target` in `folder`, signed by `key`.
+
+    With `check` nothing is written. `processor` is another one to compile for than the target's
+    own. Raises ReleaseError, CompileError, SigningError.
+    """
+    made_for = _target(target)
+    if processor is not None:
+        made_for = replace(made_for, processor=processor)
     python = _python_files()
-    source = (_ROOT / _NATIVE_SOURCE).read_bytes()
-    version = _version({**python, str(_NATIVE_SOURCE): source})
-    path = folder / f"phonerack-{version}-{target}.tar.gz"
-    changed = not is_whole(path)
-    if changed:
-        files = {**python, f"lib/{HOSTNAME_LIBRARY}": _compile(target)}
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, _pack(files, version, target))
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Bundle(version, target, str(path), digest, changed)
+    source = (_ROOT / native.SOURCE).read_bytes()
+    version = _version({**python, str(native.SOURCE): source}, processor)
+    path = _path(folder, version, target)
+    if is_good(path, key):
+        return _describe(path, version, target, changed=False)
+    if check:
+        return Bundle(version, target, str(path), "", changed=True)
+    files = {
+        **python,
+        f"lib/{native.HOSTNAME_LIBRARY}": native.compile_library(_ROOT, made_for),
+    }
+    cpu = {
+        "machine": made_for.machine,
+        "processor": made_for.processor,
+        "features": native.needed_features(made_for),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, pack(files, {"version": version, "target": target, "cpu": cpu}, key))
+    return _describe(path, version, target, changed=True)
 
 
-def is_whole(path: Path) -> bool:
-    """Whether a bundle is there, can be read, and holds what its manifest says."""
+def former(version: str, target: str, folder: Path, key: Path) -> Bundle:
+    """A bundle that was built before. Raises ReleaseError where it is not there or not good."""
+    _target(target)
+    path = _path(folder, version, target)
+    if not path.exists():
+        ending = f"-{target}.tar.gz"
+        there = [each.name for each in folder.glob(f"phonerack-*{ending}")]
+        versions = ", ".join(
+            sorted(name.removeprefix("phonerack-").removesuffix(ending) for name in there)
+        )
+        raise UnknownVersionError(
+            f"{version} for {target} is not in {folder}; there are: {versions or 'none'}"
+        )
+    if not is_good(path, key):
+        raise ReleaseError(
+            f"{path} is damaged, or not signed by {key}: check that version of the project out "
+            "and run site.yml -t release from there"
+        )
+    return _describe(path, version, target, changed=False)
+
+
+def is_good(path: Path, key: Path) -> bool:
+    """Whether a bundle is there, can be read, holds what its manifest says, and is signed by
+    `key` as it stands now."""
     try:
         with tarfile.open(path) as archive:
             content = {
@@ -92,10 +129,47 @@ def is_whole(path: Path) -> bool:
                 for member in archive
                 if (file := archive.extractfile(member)) is not None
             }
-        stated: dict[str, str] = json.loads(content.pop(MANIFEST))["files"]
+        signature, manifest = content.pop(SIGNATURE), content.pop(MANIFEST)
+        stated: dict[str, str] = json.loads(manifest)["files"]
     except (OSError, EOFError, tarfile.TarError, KeyError, ValueError):
         return False
-    return stated == {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    found = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
+    return stated == found and signing.is_signed(key, manifest, signature)
+
+
+def pack(files: Mapping[str, bytes], about: Mapping[str, object], key: Path) -> bytes:
+    """A tar.gz that depends on nothing but its arguments: no times, no owners.
+
+    The manifest and its signature stand first, so that a phone can refuse before it reads on.
+    """
+    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    manifest = (json.dumps({**about, "files": checksums}, indent=1) + "\n").encode()
+    first = {MANIFEST: manifest, SIGNATURE: signing.sign(key, manifest)}
+    packed = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, data in (*first.items(), *sorted(files.items())):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o644
+            archive.addfile(entry, io.BytesIO(data))
+    return packed.getvalue()
+
+
+def _target(name: str) -> native.Target:
+    if name not in TARGETS:
+        raise UnknownTargetError(f"{name}: no such target; known: {', '.join(TARGETS)}")
+    return TARGETS[name]
+
+
+def _path(folder: Path, version: str, target: str) -> Path:
+    return folder / f"phonerack-{version}-{target}.tar.gz"
+
+
+def _describe(path: Path, version: str, target: str, changed: bool) -> Bundle:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Bundle(version, target, str(path), digest, changed)
 
 
 def _python_files() -> dict[str, bytes]:
@@ -114,55 +188,29 @@ def _python_files() -> dict[str, bytes]:
     return files
 
 
-def _version(files: Mapping[str, bytes]) -> str:
+def _version(files: Mapping[str, bytes], processor: str | None) -> str:
     digest = hashlib.sha256()
-    for part in (metadata.version("ziglang"), *_COMPILER_FLAGS):
+    for part in (metadata.version("ziglang"), *native.recipe(), processor or ""):
         digest.update(part.encode() + b"\0")
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
     return f"{__version__}+{digest.hexdigest()[:8]}"
 
 
-def _compile(target: str) -> bytes:
-    with tempfile.TemporaryDirectory() as scratch:
-        library = Path(scratch) / HOSTNAME_LIBRARY
-        compiler = [sys.executable, "-m", "ziglang", "cc", f"--target={TARGETS[target]}"]
-        done = subprocess.run(
-            [*compiler, *_COMPILER_FLAGS, "-o", str(library), str(_ROOT / _NATIVE_SOURCE)],
-            check=False,
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            raise ReleaseError(f"{_NATIVE_SOURCE} for {target}: {done.stderr.strip()}")
-        return library.read_bytes()
-
-
-def _pack(files: Mapping[str, bytes], version: str, target: str) -> bytes:
-    """A tar.gz that depends on nothing but its arguments: no times, no owners."""
-    checksums = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-    manifest = {"version": version, "target": target, "files": checksums}
-    content = {MANIFEST: (json.dumps(manifest, indent=1) + "\n").encode(), **files}
-    packed = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as compressed,
-        tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for name, data in sorted(content.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            archive.addfile(entry, io.BytesIO(data))
-    return packed.getvalue()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fleetctl.provision.release")
     parser.add_argument("--target", required=True, help=", ".join(TARGETS))
     parser.add_argument("--out", required=True, type=Path, help="folder of the bundles")
+    parser.add_argument("--key", required=True, type=Path, help="the rack's release key")
+    parser.add_argument("--version", default="", help="one that was built before")
+    parser.add_argument("--check", action="store_true", help="only say what would be built")
     options = parser.parse_args()
     try:
-        bundle = build(options.target, options.out)
-    except ReleaseError as problem:
+        if options.version:
+            bundle = former(options.version, options.target, options.out, options.key)
+        else:
+            bundle = build(options.target, options.out, options.key, check=options.check)
+    except FleetError as problem:
         print(f"release: {problem}", file=sys.stderr)
         return problem.exit_code
     except OSError as problem:

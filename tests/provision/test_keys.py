@@ -59,6 +59,8 @@ def test_a_second_run_changes_nothing(folder, tmp_path):
         "operator-cert.pub",
         "operator.pub",
         "ranks/phone001-cert.pub",
+        "release",
+        "release.pub",
     ]
     assert (second.changed, second.unknown) == ([], [])
     assert (second.hosts, second.ranks) == (first.hosts, first.ranks)

@@ -11,17 +11,28 @@ from pathlib import Path
 import elf
 import pytest
 
-from fleetctl.provision import release
+from fleetctl.provision import native, release, signing
+from fleetctl.provision.keys import Request, fulfil
 
 PROJECT = Path(__file__).resolve().parents[2]
 X86_64, AARCH64 = 62, 183  # ELF's numbers of the processors
 MACHINES = {"termux-aarch64": AARCH64, "linux-aarch64": AARCH64, "linux-x86_64": X86_64}
 
 
+def new_key(folder: Path) -> Path:
+    fulfil(folder, Request("rack1", {}))
+    return folder / signing.KEY
+
+
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory) -> dict[str, release.Bundle]:
+def key(tmp_path_factory) -> Path:
+    return new_key(tmp_path_factory.mktemp("ssh"))
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory, key) -> dict[str, release.Bundle]:
     folder = tmp_path_factory.mktemp("releases")
-    return {target: release.build(target, folder) for target in release.TARGETS}
+    return {target: release.build(target, folder, key) for target in native.TARGETS}
 
 
 def content(bundle: release.Bundle) -> dict[str, bytes]:
@@ -32,6 +43,7 @@ def content(bundle: release.Bundle) -> dict[str, bytes]:
 def test_the_manifest_has_the_checksum_of_every_file(bundles) -> None:
     bundle = bundles["linux-x86_64"]
     files = content(bundle)
+    files.pop("manifest.json.sig")
     manifest = json.loads(files.pop("manifest.json"))
     assert (manifest["version"], manifest["target"]) == (bundle.version, "linux-x86_64")
     assert manifest["files"] == {n: hashlib.sha256(d).hexdigest() for n, d in files.items()}
@@ -46,7 +58,7 @@ def test_it_holds_what_a_phone_runs_and_nothing_else(bundles) -> None:
         "python/exporters/phone.py",
         "python/prometheus_client/exposition.py",
         "python/prometheus_client/LICENSE",
-        f"lib/{release.HOSTNAME_LIBRARY}",
+        f"lib/{native.HOSTNAME_LIBRARY}",
     } <= files.keys()
     assert {name.split("/")[1] for name in files if name.startswith("python/")} == {
         "trainer",
@@ -74,8 +86,14 @@ def test_all_targets_have_one_version(bundles) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\+[0-9a-f]{8}", bundles["linux-x86_64"].version)
 
 
-def test_the_same_sources_give_the_same_bytes(bundles, tmp_path) -> None:
-    again = release.build("termux-aarch64", tmp_path)
+def test_the_manifest_stands_first_and_is_signed(bundles, key) -> None:
+    files = content(bundles["termux-aarch64"])
+    assert list(files)[:2] == ["manifest.json", "manifest.json.sig"]
+    assert signing.is_signed(key, files["manifest.json"], files["manifest.json.sig"])
+
+
+def test_the_same_sources_and_key_give_the_same_bytes(bundles, key, tmp_path) -> None:
+    again = release.build("termux-aarch64", tmp_path, key)
     assert again.changed
     assert (again.version, again.sha256) == (
         bundles["termux-aarch64"].version,
@@ -83,18 +101,61 @@ def test_the_same_sources_give_the_same_bytes(bundles, tmp_path) -> None:
     )
 
 
-def test_a_bundle_that_is_there_is_used_again_and_a_damaged_one_replaced(bundles) -> None:
+def test_a_bundle_that_is_there_is_used_again_and_a_damaged_one_replaced(bundles, key) -> None:
     good = bundles["linux-aarch64"]
     path = Path(good.bundle)
-    assert not release.build("linux-aarch64", path.parent).changed
+    assert not release.build("linux-aarch64", path.parent, key).changed
     path.write_bytes(path.read_bytes()[:-500])
-    repaired = release.build("linux-aarch64", path.parent)
+    repaired = release.build("linux-aarch64", path.parent, key)
     assert repaired.changed
     assert repaired.sha256 == good.sha256
 
 
-def test_the_command_prints_one_json_line(tmp_path) -> None:
-    command = [sys.executable, "-m", "fleetctl.provision.release", f"--out={tmp_path}"]
+def test_another_key_signs_it_anew(key, tmp_path) -> None:
+    old = release.build("linux-x86_64", tmp_path, key)
+    new = release.build("linux-x86_64", tmp_path, new_key(tmp_path / "ssh"))
+    assert new.changed
+    assert new.version == old.version
+    assert new.sha256 != old.sha256
+
+
+def test_to_go_back_a_former_bundle_is_looked_up_and_never_made(bundles, key, tmp_path) -> None:
+    good = bundles["linux-x86_64"]
+    folder = Path(good.bundle).parent
+    found = release.former(good.version, "linux-x86_64", folder, key)
+    assert (found.sha256, found.changed) == (good.sha256, False)
+    with pytest.raises(release.UnknownVersionError, match=re.escape(f"there are: {good.version}")):
+        release.former("0.0.1", "linux-x86_64", folder, key)
+    with pytest.raises(release.ReleaseError, match=r"not signed by .*check that version"):
+        release.former(good.version, "linux-x86_64", folder, new_key(tmp_path))
+
+
+def test_what_would_be_built_is_said_and_not_written(bundles, key, tmp_path) -> None:
+    said = release.build("linux-x86_64", tmp_path, key, check=True)
+    assert (said.version, said.changed) == (bundles["linux-x86_64"].version, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "needed"),
+    [("termux-aarch64", {"fp", "asimd"}), ("linux-x86_64", {"sse", "sse2"})],
+)
+def test_what_the_processor_must_have_is_what_every_phone_has(bundles, target, needed) -> None:
+    cpu = json.loads(content(bundles[target])["manifest.json"])["cpu"]
+    assert cpu["machine"] == native.TARGETS[target].machine
+    assert needed <= set(cpu["features"]) <= {*needed, "cmov", "cx8", "fxsr", "mmx"}
+
+
+def test_a_library_for_a_newer_processor_says_what_that_must_have(bundles, key, tmp_path) -> None:
+    newer = release.build("linux-aarch64", tmp_path, key, processor="cortex_a76")
+    assert newer.version != bundles["linux-aarch64"].version
+    features = set(json.loads(content(newer)["manifest.json"])["cpu"]["features"])
+    assert {"asimddp", "fphp", "asimdhp", "atomics", "crc32", "lrcpc"} <= features
+
+
+def test_the_command_prints_one_json_line(tmp_path, key) -> None:
+    program = [sys.executable, "-m", "fleetctl.provision.release"]
+    command = [*program, f"--out={tmp_path}", f"--key={key}"]
     done = subprocess.run(
         [*command, "--target=linux-x86_64"], cwd=PROJECT, capture_output=True, text=True, check=True
     )
@@ -106,10 +167,12 @@ def test_the_command_prints_one_json_line(tmp_path) -> None:
     assert "windows: no such target; known: termux-aarch64" in wrong.stderr
 
 
-@pytest.mark.parametrize("target", list(release.TARGETS))
+@pytest.mark.parametrize("target", list(native.TARGETS))
 def test_the_library_asks_nothing_of_its_loader(bundles, target) -> None:
-    library = elf.read(content(bundles[target])[f"lib/{release.HOSTNAME_LIBRARY}"])
+    library = elf.read(content(bundles[target])[f"lib/{native.HOSTNAME_LIBRARY}"])
     assert library.machine == MACHINES[target]
     assert library.needed == 0
     assert library.symbols == {"gethostname": True, "uname": True}
     assert library.alignments == {0x10000}
+    assert not library.text_relocations
+    assert not library.writable_and_executable

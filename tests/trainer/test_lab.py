@@ -9,7 +9,7 @@ import pytest
 
 from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.planning import build_plan
-from fleetctl.provision import data, release
+from fleetctl.provision import data, keys, release
 from standin import images
 from standin.engine import make_network, remove_network, runtime_options
 
@@ -29,7 +29,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the controller makes for the phones: data set, release, plan of the shipped job."""
     folder = tmp_path_factory.mktemp("lab")
     data.add("digits", folder / "home/phonerack/data", seed=0)
-    bundle = release.build("linux-x86_64", folder / "releases")
+    keys.fulfil(folder / "ssh", keys.Request("lab", {}))
+    bundle = release.build("linux-x86_64", folder / "releases", folder / "ssh/release")
     with tarfile.open(bundle.bundle) as archive:
         archive.extractall(folder / "release", filter="data")
     for name in ("digits", "own_model"):
