@@ -20,7 +20,8 @@ from standin.enrolment import MODEL, enrol, locked
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
 from standin.faults import Faults, read_faults
-from standin.hardware import HardwareState, render
+from standin.hardware import HardwareState
+from standin.hardware.files import kept_state, render_once, write_hardware
 from standin.record import (
     agreed_rate,
     is_standin,
@@ -115,15 +116,14 @@ def _export_packages(rig: Rig) -> None:
 def _render_hardware(folder: Path, rack: Rack, phone: Phone) -> None:
     """Write the hardware files from the phone's kept state, else from a plausible one."""
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "state.json"
     known = locked(rack, phone)
-    state = (
-        HardwareState.from_json(kept.read_text())
-        if kept.exists()
-        else HardwareState.plausible(known.serial or "", phone.model or MODEL, known.api_level or 0)
+    state = kept_state(folder) or HardwareState.plausible(
+        known.serial or "", phone.model or MODEL, known.api_level or 0, outlet=phone.name
     )
-    for name, text in render(state).items():
-        write_atomic(folder / name, text)
+    write_hardware(folder, state)
+    for name, text in render_once().items():
+        if not (folder / name).exists():
+            write_atomic(folder / name, text)
 
 
 def _start_missing(

@@ -183,6 +183,9 @@ struct passwd *getpwnam(const char *name)
     return is_openssh() ? getpwuid(getuid()) : NEXT(getpwnam)(name);
 }
 
+/* Where the phone's clock is wrong: all programs have libfaketime from here. */
+#define CLOCK_FAULT "/etc/ld.so.preload"
+
 /* sshd-session builds the environment of a session from nothing: keep what Termux keeps. Two facts
  * of the packaged Open MPI are added: it is relocatable only by the *_PREFIX variables, and it has
  * UCX and libfabric inside, which Termux's has not, and which must keep out of the way. */
@@ -196,7 +199,10 @@ static char **session_environment(char *const *given)
         "OMPI_MCA_osc=^ucx",   "OMPI_MCA_btl=^ofi,uct",
         "ANDROID_ROOT=/system", "ANDROID_DATA=/data",
         "PATH=" PREFIX "/bin:/system/bin",
+        /* The last two, of phones with a wrong clock only: neither intervals nor files change. */
+        "FAKETIME_DONT_FAKE_MONOTONIC=1", "NO_FAKE_STAT=1",
     };
+    size_t addition_count = COUNT(additions) - (NEXT(access)(CLOCK_FAULT, F_OK) != 0 ? 2 : 0);
     static const char standard_path[] = "PATH=/usr/"; /* what Debian's sshd sets by itself */
     size_t given_count = 0, count = 0;
     while (given[given_count] != NULL)
@@ -208,7 +214,7 @@ static char **session_environment(char *const *given)
         if (strncmp(given[i], standard_path, sizeof standard_path - 1) != 0)
             result[count++] = given[i];
     size_t kept = count;
-    for (size_t i = 0; i < COUNT(additions); i++) {
+    for (size_t i = 0; i < addition_count; i++) {
         size_t name = strchr(additions[i], '=') - additions[i] + 1, j = 0;
         while (j < kept && strncmp(result[j], additions[i], name) != 0)
             j++;

@@ -1,8 +1,7 @@
-"""What a stand-in rack is made of besides wires: shares, rack files, hardware, identities."""
+"""What a stand-in rack is made of besides wires: shares, rack files, identities."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 from fleetctl.rack import Rack, RackError, load_rack
 from standin.derived import derive_rack_file
 from standin.engine import Spec, run_command
-from standin.enrolment import derived_serial, merge_known_hosts
-from standin.hardware import CHARGE_LIMIT_PERCENT, HardwareState, render
+from standin.enrolment import merge_known_hosts
 from standin.share import QUOTA_PHONES_LIMIT, cpu_limit
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -91,47 +89,6 @@ def test_addresses_of_the_controller_and_the_services_host_are_stepped_over(
     network = replace(rack.network, controller="10.138.0.12", services="10.138.0.14")
     text = derive_rack_file(replace(rack, network=network), "linux-x86_64", 3, 0)
     assert "[10.138.0.11, 10.138.0.13, 10.138.0.15]" in text
-
-
-# --- hardware
-
-serials = st.text("0123456789ABCDEF", min_size=11, max_size=11)
-
-
-@given(serials)
-def test_a_hardware_state_survives_its_file(serial: str) -> None:
-    state = HardwareState.plausible(serial, "SM-G975F", 31)
-    assert HardwareState.from_json(render(state)["state.json"]) == state
-
-
-@given(serials)
-def test_all_tools_of_a_phone_tell_of_the_same_battery(serial: str) -> None:
-    state = HardwareState.plausible(serial, "SM-G975F", 31)
-    files = render(state)
-    status = json.loads(files["battery_status.json"])
-    assert f"level: {status['percentage']}\n" in files["dumpsys_battery.txt"]
-    assert f"temperature: {round(status['temperature'] * 10)}\n" in files["dumpsys_battery.txt"]
-    assert f"mValue={status['temperature']:.1f}, mType=2" in files["dumpsys_thermalservice.txt"]
-
-
-@given(serials)
-def test_a_new_phone_is_cool_and_within_its_charge_window(serial: str) -> None:
-    state = HardwareState.plausible(serial, "SM-G975F", 31)
-    assert 60 <= state.battery_level_percent <= CHARGE_LIMIT_PERCENT
-    assert 20 < state.battery_temperature_celsius < 35
-    assert (state.battery_current_microamperes > 0) == (state.battery_status == "CHARGING")
-
-
-def test_phones_differ(rack: Rack) -> None:
-    serials = [derived_serial(rack.name, phone) for phone in rack.phones]
-    states = [HardwareState.plausible(serial, "SM-G975F", 31) for serial in serials]
-    assert len({(s.battery_level_percent, s.battery_temperature_celsius) for s in states}) > 1
-    assert len(set(serials)) == len(serials)
-
-
-def test_a_state_of_another_version_is_refused() -> None:
-    with pytest.raises(ValueError, match="not of version"):
-        HardwareState.from_json('{"version": 2}')
 
 
 # --- identities
