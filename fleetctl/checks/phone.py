@@ -6,7 +6,7 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +56,18 @@ class PhoneFacts:
     """Address -> interface."""
     strays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Run -> processes here, for runs that do not hold this phone."""
+    revocations: int | None = None
+    wanted_revocations: int = 0
+    """Versions of the list of revoked keys: the phone's, and the rack's."""
+    neighbours: Mapping[str, str] | None = None
+    """Name -> address of the phones that it can start ranks on."""
+    host_file: Sequence[str] | None = None
+    """Addresses in the order of its host file."""
     common_release: str | None = None
     common_openmpi: str | None = None
     """What most of the phones that were asked together have."""
+    together: frozenset[str] = frozenset()
+    """The phones that were asked together."""
 
     @property
     def interface(self) -> str | None:
@@ -73,8 +82,10 @@ async def gather(
     *,
     holders: Mapping[str, str | None] | None = None,
     keep_stamp: bool = True,
+    wanted_revocations: int = 0,
 ) -> dict[str, PhoneFacts]:
     """Ask all phones at once. `holders`: the run that holds each phone, whose processes may be.
+    `wanted_revocations`: version of the rack's list of revoked keys.
 
     With `keep_stamp` a phone notes that its torch imports, so that the next probe is quick.
     """
@@ -89,18 +100,20 @@ async def gather(
         )
         facts = read(name, rack.phones[name].address, answer, (began, time.time()))
         holder = (holders or {}).get(name)
-        return replace(facts, strays={k: v for k, v in facts.strays.items() if k != holder})
+        strays = {run: pids for run, pids in facts.strays.items() if run != holder}
+        return replace(facts, strays=strays, wanted_revocations=wanted_revocations)
 
     found = await asyncio.gather(*(ask(name) for name in order))
     return with_common_versions({facts.name: facts for facts in found})
 
 
 def with_common_versions(found: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
-    """Each phone learns which release and which Open MPI most of them have."""
+    """Each phone learns who they are, and which release and Open MPI most of them have."""
     release = _most_common(facts.release for facts in found.values())
     openmpi = _most_common(facts.openmpi for facts in found.values())
+    together = frozenset(found)
     return {
-        name: replace(facts, common_release=release, common_openmpi=openmpi)
+        name: replace(facts, common_release=release, common_openmpi=openmpi, together=together)
         for name, facts in found.items()
     }
 
@@ -259,6 +272,44 @@ def clock(facts: PhoneFacts, rack: Rack) -> Result:
     if skew > limit:
         return Result("WARN", f"its clock is {skew:.0f} s off, more than {limit:.0f} s")
     return Result("OK", f"clock within {skew:.0f} s")
+
+
+@check(name="revocations", scope="phone", cure="bring it with site.yml -t ssh")
+def revocations(facts: PhoneFacts, _: Rack) -> Result:
+    """The phone no longer accepts the keys that the rack has revoked."""
+    if unknown := _unknown(facts):
+        return unknown
+    seen, wanted = facts.revocations, facts.wanted_revocations
+    if (seen or 0) < wanted:
+        has = "none" if seen is None else f"version {seen}"
+        return Result("CRITICAL", f"its list of revoked keys is {has}, the rack's version {wanted}")
+    if (seen or 0) > wanted:
+        return Result(
+            "WARN",
+            f"its list of revoked keys is version {seen}, newer than the rack's {wanted}: "
+            "is the controller's folder an old copy?",
+        )
+    return Result("OK", f"revocations {wanted}")
+
+
+@check(name="neighbours", scope="phone", cure="bring them with site.yml -t ssh,openmpi")
+def neighbours(facts: PhoneFacts, rack: Rack) -> Result:
+    """The phone's lists of the others are those of the rack file."""
+    if unknown := _unknown(facts):
+        return unknown
+    known, wanted = facts.neighbours, {name: rack.phones[name].address for name in rack.enrolled}
+    if known is None:
+        return Result("UNKNOWN", "its list of the other phones cannot be read")
+    missing = [name for name, address in wanted.items() if known.get(name) != address]
+    if needed := [name for name in missing if name in facts.together]:
+        return Result("CRITICAL", f"it does not know {fold(needed)}, or not by this address")
+    if missing:
+        return Result("WARN", f"it does not know {fold(missing)}, or not by this address")
+    if gone := [name for name in known if name not in wanted]:
+        return Result("WARN", f"it still knows {fold(gone)}")
+    if list(facts.host_file or ()) != [wanted[name] for name in rack.ring()]:
+        return Result("WARN", "its host file is not in the order of the rack file")
+    return Result("OK", f"knows {len(known)} phones")
 
 
 @check(name="strays", scope="phone", cure="end them with `fleetctl stop RUN`")

@@ -18,6 +18,7 @@ from pathlib import Path
 
 HOME = Path("/data/data/com.termux/files/home")
 PREFIX = Path("/data/data/com.termux/files/usr")
+SSH = PREFIX / "etc/ssh"
 STAMP = HOME / "phonerack/preflight.json"
 
 # Ansible's modules and the trainer need these; rolling packages have broken each of them once.
@@ -135,6 +136,35 @@ def release() -> str | None:
     return str(version)
 
 
+def revocations() -> int | None:
+    """Version of the list of revoked keys that sshd goes by (OpenSSH's KRL)."""
+    try:
+        head = (SSH / "phonerack_krl").read_bytes()[:20]
+    except OSError:
+        return None
+    whole = len(head) == 20 and head.startswith(b"SSHKRL\n\0")
+    return int.from_bytes(head[12:], "big") if whole else None
+
+
+def neighbours() -> dict[str, str] | None:
+    """Name -> address of the phones that this one can start ranks on."""
+    try:
+        lines = (SSH / "ssh_config.d/phonerack.conf").read_text().splitlines()
+    except OSError:
+        return None
+    hosts = [line.split()[1:] for line in lines if line.startswith("Host ")]
+    return {host[0]: host[1] for host in hosts if len(host) == 2}
+
+
+def host_file() -> list[str] | None:
+    """Addresses in the order of the host file for a plain mpirun."""
+    try:
+        lines = (HOME / "phonerack/hostfile").read_text().splitlines()
+    except OSError:
+        return None
+    return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
 def runs_alive() -> dict[str, list[int]]:
     """Run -> its processes here, by the mark that every process of a run carries."""
     found: dict[str, list[int]] = {}
@@ -162,6 +192,9 @@ def main() -> None:
         "free_temporary_bytes": free_bytes(Path(os.environ.get("TMPDIR", PREFIX / "tmp"))),
         "free_memory_bytes": free_memory_bytes(),
         "interfaces": interfaces(),
+        "revocations": revocations(),
+        "neighbours": neighbours(),
+        "host_file": host_file(),
         "runs": runs_alive(),
     }
     print(json.dumps(facts))

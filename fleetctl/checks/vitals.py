@@ -5,14 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from fleetctl.rack.variables import REVOCATIONS_FILE
 
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
 
-PROBE = "date +%s; cat phonerack/exporter/snapshot.json 2>/dev/null || true"
-"""Prints the phone's own time, then what its exporter last read; a bare phone has none."""
+PROBE = f"""
+echo "$(date +%s) $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null | tr -d ' ')"
+cat phonerack/exporter/snapshot.json 2>/dev/null || true
+"""
+"""Prints the phone's own time and the version of its list of revoked keys on one line, then what
+its exporter last read. A bare phone has neither list nor exporter."""
 
 STALE_AFTER_SECONDS = 30.0
 """The exporter writes every 5 s; an older snapshot means that it has stopped."""
@@ -36,6 +42,8 @@ class Vitals:
     iterations: int | None = None
     loss: float | None = None
     test_accuracy: float | None = None
+    revocations: int | None = None
+    """Version of its list of revoked keys."""
 
 
 async def look(fleet: Fleet, names: Iterable[str]) -> dict[str, Vitals]:
@@ -53,7 +61,14 @@ def read(name: str, result: Result) -> Vitals:
     """Vitals from the probe's output."""
     if result.error is not None:
         return Vitals(reached=result.error.reached, problem=str(result.error))
-    clock, _, snapshot = result.stdout.partition("\n")
+    first, _, snapshot = result.stdout.partition("\n")
+    clock, _, version = first.partition(" ")
+    # A list that was cut off has no version; sshd then lets nobody in, but this session is older.
+    revocations = int(version, 16) if len(version) == 16 else None
+    return replace(_from_snapshot(name, clock, snapshot), revocations=revocations)
+
+
+def _from_snapshot(name: str, clock: str, snapshot: str) -> Vitals:
     if not snapshot.strip():
         return Vitals(reached=True)
     try:

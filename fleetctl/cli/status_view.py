@@ -209,6 +209,11 @@ def _suspicions(row: Row) -> list[str]:
 
 
 def _suspicion(facts: PhoneFacts) -> str:
+    if facts.revocations is not None and facts.revocations.outdated:
+        return (
+            f"it accepts keys that were revoked (its list is version {facts.revocations.seen}, "
+            f"the rack's {facts.revocations.wanted}): run site.yml -t ssh"
+        )
     if facts.health is not None and facts.health.status == "CRITICAL":
         return facts.health.message
     if facts.contact.seen is None:

@@ -66,10 +66,10 @@ def read_wish(rack: Rack, phones: str | None, groups: Mapping[str, Iterable[str]
         return Wish()
     if phones.strip().isdigit():
         count = int(phones)
-        if not 1 <= count <= len(rack.phones):
+        most = len(rack.enrolled)
+        if not 1 <= count <= most:
             raise JobError(
-                f"{count} phones wanted, the rack {rack.name} has {len(rack.phones)}; "
-                f"ask for 1 to {len(rack.phones)}"
+                f"{count} phones wanted, the rack {rack.name} has {most}; ask for 1 to {most}"
             )
         return Wish(count=count)
     named = rack.select(phones, groups)

@@ -91,7 +91,13 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
     outcomes: Mapping[str, Sequence[Outcome]] = {}
     for batch in (choice.first, choice.second):
         if batch and (wish.most is None or len(facts) - len(failed) < wish.most):
-            facts |= await preflight.gather(room.fleet, room.rack, batch, keep_stamp=not dry)
+            facts |= await preflight.gather(
+                room.fleet,
+                room.rack,
+                batch,
+                keep_stamp=not dry,
+                wanted_revocations=room.state.wanted_revocations(),
+            )
             outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
             failed = _failures(outcomes)
             if not dry:
@@ -119,7 +125,17 @@ def _keep(
     outcomes: Mapping[str, Sequence[Outcome]],
 ) -> None:
     answered = {name: found.answered for name, found in facts.items()}
-    state.record_contact({name: yes for name, yes in answered.items() if yes is not None})
+    state.record_contact(
+        {name: yes for name, yes in answered.items() if yes is not None},
+        why={name: found.problem for name, found in facts.items()},
+    )
+    state.record_revocations(
+        {
+            name: version
+            for name, found in facts.items()
+            if (version := found.revocations) is not None
+        }
+    )
     for name, found in outcomes.items():
         # A phone that is silent is lost; one that refuses, or is another, is out of order.
         if answered[name] is not False:

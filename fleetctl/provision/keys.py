@@ -4,123 +4,69 @@
 what is missing or no longer fits. It prints what changed, who is not enrolled, and the public lines
 that phones are given. Role `controller` runs it, and role `ssh` for the keys of the ranks.
 
-Certificates have no expiry: a phone whose clock was reset must not lock itself out. The private
-key of the authority stays in this folder. Host certificates are made for the host keys that
-enrolment recorded in known_hosts, never for one that a phone merely claims.
+The private key of the authority stays in this folder. Host certificates are made for the host keys
+that enrolment recorded in known_hosts, never for one that a phone merely claims.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import (
     Encoding,
     NoEncryption,
     PrivateFormat,
-    PublicFormat,
-    SSHCertificate,
-    SSHCertificateBuilder,
     SSHCertificateType,
 )
 
-from fleetctl.provision import signing
+from fleetctl.errors import FleetError
+from fleetctl.provision import revocation, signing
+from fleetctl.provision.certificates import KEY_TYPE, Grant, fits, public_line, read_public, sign
+from fleetctl.provision.revocation import Revoked
 from fleetctl.rack.files import write_atomic
+from fleetctl.state import State
 
-FOREVER = 2**64 - 1
 OPERATOR_RIGHTS = (b"permit-port-forwarding", b"permit-pty")
-KEY_TYPE = "ssh-ed25519"
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a certificate says: who, under which principals, with which rights."""
-
-    kind: SSHCertificateType
-    identity: str
-    principals: tuple[str, ...]
-    rights: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Phones with their addresses, and the public keys that they use to reach each other."""
+    """Phones with their addresses, and the public keys that they use to reach each other.
+
+    `cidr`: the network from which those keys count.
+    """
 
     rack: str
     phones: Mapping[str, str]
     ranks: Mapping[str, str] = field(default_factory=dict)
+    cidr: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Files that changed, phones that nobody enrolled, and the public lines for the phones."""
+    """Files that changed, phones that nobody enrolled, and the public lines for the phones.
+
+    `refused`: why a phone gets no certificate; `revoked`: the KRL in base64.
+    """
 
     changed: list[str]
     unknown: list[str]
+    refused: dict[str, str]
     authority: str
+    operator: str
     trust: str
     signers: str
     hosts: dict[str, str]
     ranks: dict[str, str]
-
-
-def public_line(key: Ed25519PublicKey) -> str:
-    """`ssh-ed25519 AAAA…`, without a comment."""
-    return key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
-
-
-def read_public(text: str) -> Ed25519PublicKey:
-    """The key of a public line, whatever its comment. Raises ValueError for another type."""
-    key = serialization.load_ssh_public_key(" ".join(text.split()[:2]).encode())
-    if not isinstance(key, Ed25519PublicKey):
-        raise ValueError(f"not an {KEY_TYPE} key: {text[:40]}…")
-    return key
-
-
-def sign(authority: Ed25519PrivateKey, key: Ed25519PublicKey, grant: Grant) -> str:
-    """A certificate line for `key`."""
-    builder = (
-        SSHCertificateBuilder()
-        .public_key(key)
-        .type(grant.kind)
-        .key_id(grant.identity.encode())
-        .valid_principals([principal.encode() for principal in grant.principals])
-        .valid_after(0)
-        .valid_before(FOREVER)
-    )
-    for right in grant.rights:
-        builder = builder.add_extension(right, b"")
-    return f"{builder.sign(authority).public_bytes().decode().strip()} {grant.identity}"
-
-
-def fits(line: str, authority: Ed25519PublicKey, key: Ed25519PublicKey, grant: Grant) -> bool:
-    """Whether a certificate line is this authority's, for this key, and says what it shall."""
-    try:
-        certificate = serialization.load_ssh_public_identity(line.encode())
-        if not isinstance(certificate, SSHCertificate):
-            return False
-        certificate.verify_cert_signature()
-    except (ValueError, InvalidSignature):
-        return False
-    signer, holder = certificate.signature_key(), certificate.public_key()
-    return (
-        isinstance(signer, Ed25519PublicKey)
-        and isinstance(holder, Ed25519PublicKey)
-        and public_line(signer) == public_line(authority)
-        and public_line(holder) == public_line(key)
-        and certificate.type == grant.kind
-        and certificate.key_id == grant.identity.encode()
-        and set(certificate.valid_principals) == {p.encode() for p in grant.principals}
-        and set(certificate.extensions) == set(grant.rights)
-        and certificate.valid_before == FOREVER
-    )
+    revoked: str
 
 
 def trust_line(names: Iterable[str], authority: str) -> str:
@@ -155,6 +101,8 @@ class Authority:
         self.rack = rack
         self.check = check
         self.changed: list[str] = []
+        self.refused: dict[str, str] = {}
+        self.revoked = revocation.read_list(self._read(revocation.LIST) or "")
         self.key = self._key_pair("ca", f"{rack} certificate authority")
         self.public = self.key.public_key()
 
@@ -179,7 +127,7 @@ class Authority:
         path = self.folder / name
         return path.read_text() if path.exists() else None
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, text: str | bytes) -> None:
         self.changed.append(name)
         if self.check:
             return
@@ -196,11 +144,24 @@ class Authority:
         self._write(name, f"{line}\n")
         return line
 
-    def certify_operator(self) -> None:
+    def is_good(self, bearer: str, key: str) -> bool:
+        """Whether a phone's public line is not on the list; else `refused` tells why."""
+        plain = " ".join(key.split()[:2])
+        revoked = next((entry for entry in self.revoked if entry.key == plain), None)
+        if revoked is not None:
+            self.refused[bearer] = (
+                f"{bearer} bears a key that was revoked (the {revoked.kind} key of "
+                f"{revoked.whose}): reinstall Termux on it and enrol it again"
+            )
+        return revoked is None
+
+    def certify_operator(self) -> str:
+        """The operator's public line; the certificate lies beside it."""
         identity = f"operator@{self.rack}"
-        key = self._key_pair("operator", identity)
+        key = self._key_pair("operator", identity).public_key()
         grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
-        self.certify("operator-cert.pub", key.public_key(), grant)
+        self.certify("operator-cert.pub", key, grant)
+        return public_line(key)
 
     def release_signers(self) -> str:
         """The line by which phones know who signs their releases; makes the key first."""
@@ -217,19 +178,37 @@ class Authority:
                 Grant(SSHCertificateType.HOST, name, (name, address)),
             )
             for name, address in phones.items()
-            if name in enrolled
+            if name in enrolled and self.is_good(name, enrolled[name])
         }
 
-    def certify_ranks(self, ranks: Mapping[str, str]) -> dict[str, str]:
+    def certify_ranks(self, ranks: Mapping[str, str], cidr: str | None) -> dict[str, str]:
         """Certificates for what phones use among themselves: commands, nothing else."""
+
+        def grant(name: str) -> Grant:
+            who = f"{name}@{self.rack}"
+            return Grant(SSHCertificateType.USER, who, ("rank",), source=cidr)
+
         return {
-            name: self.certify(
-                f"ranks/{name}-cert.pub",
-                read_public(line),
-                Grant(SSHCertificateType.USER, f"{name}@{self.rack}", ("rank",)),
-            )
+            name: self.certify(f"ranks/{name}-cert.pub", read_public(line), grant(name))
             for name, line in ranks.items()
+            if self.is_good(name, line)
         }
+
+    def revoke(self, more: Iterable[Revoked]) -> bytes:
+        """Put keys on the list, and have KRL and known_hosts follow it; the KRL."""
+        entries = revocation.extended(self.revoked, more)
+        if entries != self.revoked:
+            self._write(revocation.LIST, revocation.write_list(entries))
+            self.revoked = entries
+        path = self.folder / revocation.KRL
+        krl = path.read_bytes() if path.exists() else b""
+        if revocation.krl_version(krl) != len(entries):
+            krl = revocation.make_krl(entries)
+            self._write(revocation.KRL, krl)
+        known_hosts = self._read("known_hosts") or ""
+        if (marked := revocation.with_revoked(known_hosts, entries)) != known_hosts:
+            self._write("known_hosts", marked)
+        return krl
 
     def be_trusted(self, names: Iterable[str]) -> str:
         """Have the controller trust the authority for these names; the line that says so."""
@@ -243,20 +222,32 @@ class Authority:
 def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
     """Make what the request needs and describe it."""
     authority = Authority(folder, request.rack, check)
-    authority.certify_operator()
+    krl = authority.revoke(())
+    operator = authority.certify_operator()
     hosts = authority.certify_hosts(request.phones)
-    ranks = authority.certify_ranks(request.ranks)
+    ranks = authority.certify_ranks(request.ranks, request.cidr)
     trust = authority.be_trusted(request.phones)
     signers = authority.release_signers()
     return Result(
-        changed=sorted(authority.changed),
-        unknown=sorted(request.phones.keys() - hosts.keys()),
+        changed=sorted(set(authority.changed)),
+        unknown=sorted(request.phones.keys() - hosts.keys() - authority.refused.keys()),
+        refused=authority.refused,
         authority=public_line(authority.public),
+        operator=operator,
         trust=trust,
         signers=signers,
         hosts=hosts,
         ranks=ranks,
+        revoked=base64.b64encode(krl).decode(),
     )
+
+
+def tell_state(database: Path, folder: Path) -> None:
+    """Have the state know which version of the list of revoked keys phones shall have."""
+    version = revocation.krl_version((folder / revocation.KRL).read_bytes())
+    with State(database) as state:
+        if state.wanted_revocations() != version:
+            state.want_revocations(version or 0)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -267,7 +258,9 @@ def main(arguments: list[str] | None = None) -> None:
     request = Request(**json.load(sys.stdin))
     try:
         result = fulfil(options.folder, request, options.check)
-    except ValueError as problem:
+        if not options.check:
+            tell_state(options.folder.parent / "state.db", options.folder)
+    except (ValueError, FleetError) as problem:
         sys.exit(f"{options.folder}: {problem}")
     print(json.dumps(asdict(result)))
 

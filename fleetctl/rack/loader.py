@@ -51,6 +51,7 @@ def load_rack(rack_file: str | os.PathLike[str]) -> Rack:
     lock = lock_file_of(path, RackPaths(rack.name))
     if lock.is_file():
         rack = merge(rack, *read_lock(lock, rack.name))
+    rack = _with_empty_places(rack, RackPaths(rack.name).known_hosts)
     return rack if rack.network.controller else _with_own_address(rack)
 
 
@@ -58,3 +59,20 @@ def _with_own_address(rack: Rack) -> Rack:
     """A rack file may leave the controller out: then it is this machine, by its own address."""
     own = address_inside(rack.network.cidr)
     return replace(rack, network=replace(rack.network, controller=own))
+
+
+def _with_empty_places(rack: Rack, known_hosts: Path) -> Rack:
+    """Mark the places of phones that neither the lock file nor known_hosts knows.
+
+    A rack of which no phone is enrolled is left as it is planned.
+    """
+    lines = known_hosts.read_text().splitlines() if known_hosts.is_file() else []
+    known = {name for line in lines for name in line.split(" ", 1)[0].split(",")}
+    empty = {
+        name: replace(phone, enrolled=False)
+        for name, phone in rack.phones.items()
+        if not (phone.serial or phone.mac or name in known)
+    }
+    if not empty or len(empty) == len(rack.phones):
+        return rack
+    return replace(rack, phones={**rack.phones, **empty})

@@ -87,7 +87,11 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """One phone. Its identity is the serial; serial, MAC and API level come from enrolment."""
+    """One phone. Its identity is the serial; serial, MAC and API level come from enrolment.
+
+    A place of the rack file that no phone has taken yet, or that a retired one has left, is not
+    `enrolled`.
+    """
 
     name: str
     address: str
@@ -99,6 +103,7 @@ class Phone:
     port: int | None = None
     serial: str | None = None
     mac: str | None = None
+    enrolled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +149,27 @@ class Rack:
     warnings: tuple[Mistake, ...] = ()
 
     @property
+    def enrolled(self) -> list[str]:
+        """The places that have a phone, in rack order."""
+        return [phone.name for phone in self.phones.values() if phone.enrolled]
+
+    @property
     def groups(self) -> dict[str, list[str]]:
-        """The node groups that the rack file makes, under the names that Ansible uses too."""
-        members: dict[str, list[str]] = {"phones": list(self.phones)}
+        """The node groups that the rack file makes, under the names that Ansible uses too.
+
+        A place without a phone is in `empty` only.
+        """
+        members: dict[str, list[str]] = {"phones": [], "empty": []}
         members |= {name: [] for name in self.switches}
         for phone in self.phones.values():
-            for group in (phone.switch, phone.group):
+            groups = ("phones", phone.switch, phone.group) if phone.enrolled else ("empty",)
+            for group in groups:
                 if group:
                     members.setdefault(group, []).append(phone.name)
         return members
 
     def ring(self, names: Iterable[str] | None = None) -> list[str]:
-        """`names` (else all phones) in ring order: switch by switch, port by port.
+        """`names`, else all phones, in ring order: switch by switch, port by port.
 
         Neighbours in the ring then share a switch, and the ring crosses each uplink once. Phones
         without a switch come last, in rack order.
@@ -168,7 +182,7 @@ class Rack:
             switch = switches[phone.switch] if phone.switch else len(switches)
             return (switch, phone.port or 0, order[name])
 
-        return sorted(self.phones if names is None else names, key=place)
+        return sorted(self.enrolled if names is None else names, key=place)
 
     def select(self, node_set: str, groups: Mapping[str, Iterable[str]] | None = None) -> list[str]:
         """The phones of a node set such as `phone[001-138]!@drained`, in rack order.

@@ -16,8 +16,8 @@ VERSION = 1
 """Newest version of the rack file and the lock file that this program reads."""
 
 RESERVED_NAMES = frozenset(
-    {"all", "ungrouped", "phones", "services", "controller", "monitoring", "localhost"}
-    | {"ready", "busy", "draining", "drained", "suspect", "lost"}
+    {"all", "ungrouped", "phones", "empty", "services", "controller", "monitoring", "localhost"}
+    | {"ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands"}
 )
 """Names of hosts and groups that every rack has; no phone, switch or group may take them."""
 

@@ -13,6 +13,9 @@ from fleetctl.rack.paths import RackPaths
 TERMUX_PREFIX = "/data/data/com.termux/files/usr"
 TERMUX_HOME = "/data/data/com.termux/files/home"
 
+REVOCATIONS_FILE = f"{TERMUX_PREFIX}/etc/ssh/phonerack_krl"
+"""The keys that a phone no longer accepts, as OpenSSH's KRL."""
+
 SERVICES = "services"
 """Name of the services host, in Ansible and as ssh alias."""
 
@@ -37,6 +40,7 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_phones": [
             {"name": phone.name, "address": phone.address, "mac": phone.mac}
             for phone in rack.phones.values()
+            if phone.enrolled
         ],
         "rack_upstream": _upstream(rack),
         "rack_thresholds": asdict(rack.thresholds),
@@ -56,6 +60,7 @@ def phones_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "ansible_shell_executable": f"{TERMUX_PREFIX}/bin/sh",
         "termux_prefix": TERMUX_PREFIX,
         "termux_home": TERMUX_HOME,
+        "ssh_revocations_file": REVOCATIONS_FILE,
         **_ssh_variables(rack, paths),
     }
 

@@ -1,15 +1,25 @@
 """What the rack file does not know about its phones, kept in SQLite."""
 
-from fleetctl.state.facts import Contact, Drain, Health, PhoneFacts, derive
+from fleetctl.state.facts import (
+    AdbTry,
+    Contact,
+    Drain,
+    Health,
+    PhoneFacts,
+    Revocations,
+    derive,
+)
 from fleetctl.state.store import Drained, Held, State, StateError
 
 __all__ = [
+    "AdbTry",
     "Contact",
     "Drain",
     "Drained",
     "Health",
     "Held",
     "PhoneFacts",
+    "Revocations",
     "State",
     "StateError",
     "derive",

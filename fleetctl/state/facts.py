@@ -38,19 +38,41 @@ class Health:
 @dataclass(frozen=True, slots=True)
 class Contact:
     """`seen`: when it last answered. `missed_since`: first of the tries it has not answered
-    since then. `returned`: when it last answered after such a gap. None: never."""
+    since then, `why` the last of them failed. `returned`: when it last answered after such a gap.
+    None: never."""
 
     seen: float | None = None
     missed_since: float | None = None
     returned: float | None = None
+    why: str | None = None
 
-    def after(self, reached: bool, now: float) -> Contact:
+    def after(self, reached: bool, now: float, why: str | None = None) -> Contact:
         """This contact after one more try."""
         if not reached:
             missed = now if self.missed_since is None else self.missed_since
-            return Contact(self.seen, missed, self.returned)
+            return Contact(self.seen, missed, self.returned, why or self.why)
         came_back = self.missed_since is not None and self.seen is not None
         return Contact(now, None, now if came_back else self.returned)
+
+
+@dataclass(frozen=True, slots=True)
+class AdbTry:
+    """The last try to reach the phone over adb, the other door to it."""
+
+    time: float
+    answered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revocations:
+    """Version of the list of revoked keys that the phone was last seen with, and the rack's."""
+
+    seen: int
+    wanted: int
+
+    @property
+    def outdated(self) -> bool:
+        return self.seen < self.wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +83,40 @@ class PhoneFacts:
     health: Health | None = None
     run: str | None = None
     contact: Contact = Contact()
+    adb: AdbTry | None = None
+    revocations: Revocations | None = None
 
 
 def derive(facts: PhoneFacts, now: float) -> PhoneState:
     """The state of a phone. It is never stored, so no event can forget to update it.
 
     A drain stays until somebody lifts it, whatever else happens to the phone. A phone that was
-    away, or that nobody has seen yet, is suspect until a health check since then was good.
+    away, or that nobody has seen yet, is suspect until a health check since then was good; one
+    that would still accept revoked keys is suspect until it has the new list.
     """
     if facts.drains:
         return "draining" if facts.run else "drained"
     contact, health = facts.contact, facts.health
     if contact.missed_since is not None:
-        gone_seconds = now - contact.missed_since
-        return "needs-hands" if gone_seconds > NEEDS_HANDS_AFTER_SECONDS else "lost"
+        return _absence(contact.missed_since, facts.adb, now)
     if facts.run:
         return "busy"
+    if facts.revocations is not None and facts.revocations.outdated:
+        return "suspect"
     if health is not None and health.status == "CRITICAL":
         return "suspect"
     if health is not None and (contact.returned is None or health.time >= contact.returned):
         return "ready"
     never_away = contact.seen is not None and contact.returned is None
     return "ready" if never_away else "suspect"
+
+
+def _absence(missed_since: float, adb: AdbTry | None, now: float) -> PhoneState:
+    """What the state of a phone is that does not answer over ssh.
+
+    Somebody must go there if adb is silent too; while adb answers, nobody need; without a word
+    of adb since then, time decides.
+    """
+    if adb is not None and adb.time >= missed_since:
+        return "lost" if adb.answered else "needs-hands"
+    return "needs-hands" if now - missed_since > NEEDS_HANDS_AFTER_SECONDS else "lost"

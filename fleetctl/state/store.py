@@ -12,19 +12,19 @@ from typing import ClassVar, Self
 
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.state.facts import (
+    AdbTry,
     Contact,
     Drain,
     Health,
     Origin,
     PhoneFacts,
     PhoneState,
+    Revocations,
     Status,
     derive,
 )
 
-SCHEMA_VERSION = 1
-
-_SCHEMA = """
+_SCHEMA_1 = """
 CREATE TABLE drains (
     phone TEXT NOT NULL, who TEXT NOT NULL, origin TEXT NOT NULL, why TEXT NOT NULL,
     since REAL NOT NULL, PRIMARY KEY (phone, origin, who));
@@ -35,6 +35,20 @@ CREATE TABLE contacts (
 CREATE TABLE allocations (
     phone TEXT PRIMARY KEY, run TEXT NOT NULL, since REAL NOT NULL);
 """
+
+_SCHEMA_2 = """
+ALTER TABLE contacts ADD COLUMN why TEXT;
+CREATE TABLE adb_tries (
+    phone TEXT PRIMARY KEY, time REAL NOT NULL, answered INTEGER NOT NULL);
+CREATE TABLE revocations (phone TEXT PRIMARY KEY, seen INTEGER NOT NULL);
+CREATE TABLE wanted_revocations (version INTEGER NOT NULL);
+INSERT INTO wanted_revocations VALUES (0);
+"""
+
+_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
+"""Statements that lead from each version of the database to the next; the first makes it."""
+
+SCHEMA_VERSION = len(_MIGRATIONS)
 
 _BUSY_SECONDS = 20.0
 
@@ -138,16 +152,60 @@ class State:
                 (phone, status, message, _time(now)),
             )
 
-    def record_contact(self, answered: Mapping[str, bool], now: float | None = None) -> None:
-        """Note which phones answered just now and which did not."""
-        moment = _time(now)
+    def record_contact(
+        self,
+        answered: Mapping[str, bool],
+        now: float | None = None,
+        *,
+        why: Mapping[str, str | None] | None = None,
+    ) -> None:
+        """Note which phones answered just now over ssh and which did not, and why not."""
+        moment, reasons = _time(now), why or {}
         with self._transaction() as database:
             before = _contacts(database)
             for phone, reached in answered.items():
-                after = before.get(phone, Contact()).after(reached, moment)
+                known = before.get(phone, Contact())
+                after = known.after(reached, moment, reasons.get(phone))
                 database.execute(
-                    "INSERT OR REPLACE INTO contacts VALUES (?, ?, ?, ?)",
-                    (phone, after.seen, after.missed_since, after.returned),
+                    "INSERT OR REPLACE INTO contacts VALUES (?, ?, ?, ?, ?)",
+                    (phone, after.seen, after.missed_since, after.returned, after.why),
+                )
+
+    def record_adb(self, answered: Mapping[str, bool], now: float | None = None) -> None:
+        """Note which phones answered just now over adb and which did not."""
+        rows = [(phone, _time(now), yes) for phone, yes in answered.items()]
+        with self._transaction() as database:
+            database.executemany("INSERT OR REPLACE INTO adb_tries VALUES (?, ?, ?)", rows)
+
+    def record_revocations(self, seen: Mapping[str, int]) -> None:
+        """Note with which version of the list of revoked keys phones were seen."""
+        with self._transaction() as database:
+            database.executemany(
+                "INSERT OR REPLACE INTO revocations VALUES (?, ?)", list(seen.items())
+            )
+
+    def wanted_revocations(self) -> int:
+        """Version of the list of revoked keys that every phone shall have; 0 is an empty list."""
+        with self._transaction("DEFERRED") as database:
+            (version,) = database.execute("SELECT version FROM wanted_revocations").fetchone()
+        return int(version)
+
+    def want_revocations(self, version: int) -> None:
+        """The version of the list of revoked keys that every phone shall have."""
+        with self._transaction() as database:
+            database.execute("UPDATE wanted_revocations SET version = ?", (version,))
+
+    def forget(self, phones: Iterable[str]) -> None:
+        """Drop all that is known of `phones`: others will bear their names. Raises Held."""
+        names = list(phones)
+        with self._transaction() as database:
+            holders = dict(database.execute("SELECT phone, run FROM allocations"))
+            if held := {phone: holders[phone] for phone in names if phone in holders}:
+                raise Held(held)
+            for table in ("drains", "health", "contacts", "adb_tries", "revocations"):
+                database.executemany(
+                    f"DELETE FROM {table} WHERE phone = ?",  # noqa: S608  names of ours
+                    [(phone,) for phone in names],
                 )
 
     def allocate(self, run: str, phones: Collection[str], now: float | None = None) -> None:
@@ -183,19 +241,34 @@ class State:
                     "SELECT phone, status, message, time FROM health"
                 )
             }
-        names = {*drains, *contacts, *runs, *health}
+            adb = {
+                phone: AdbTry(moment, bool(answered))
+                for phone, moment, answered in database.execute(
+                    "SELECT phone, time, answered FROM adb_tries"
+                )
+            }
+            revocations = {
+                phone: Revocations(seen, wanted)
+                for phone, seen, wanted in database.execute(
+                    "SELECT phone, seen, version FROM revocations, wanted_revocations"
+                )
+            }
+        names = {*drains, *contacts, *runs, *health, *adb, *revocations}
         return {
             name: PhoneFacts(
                 drains=tuple(drains.get(name, ())),
                 health=health.get(name),
                 run=runs.get(name),
                 contact=contacts.get(name, Contact()),
+                adb=adb.get(name),
+                revocations=revocations.get(name),
             )
             for name in sorted(names)
         }
 
     def groups(self, now: float | None = None) -> dict[str, list[str]]:
-        """Node groups that the state makes. `drained` holds draining phones too."""
+        """Node groups that the state makes. `drained` holds draining phones too,
+        `lost` those that need hands."""
         moment, facts = _time(now), self.phones()
         states = {name: derive(fact, moment) for name, fact in facts.items()}
 
@@ -206,6 +279,7 @@ class State:
             "drained": members("drained", "draining"),
             "suspect": members("suspect"),
             "lost": members("lost", "needs-hands"),
+            "needs-hands": members("needs-hands"),
         }
 
     def _prepare(self) -> None:
@@ -217,9 +291,10 @@ class State:
                     f"{self._path}: version {version} is newer than {SCHEMA_VERSION}, "
                     "the newest that this fleetctl knows; update phonerack"
                 )
-            if version == 0:
-                for statement in _SCHEMA.split(";"):
+            for migration in _MIGRATIONS[version:]:
+                for statement in migration.split(";"):
                     database.execute(statement)
+            if version < SCHEMA_VERSION:
                 database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
     @contextmanager
@@ -258,5 +333,5 @@ def _drains(database: sqlite3.Connection) -> dict[str, list[Drain]]:
 
 
 def _contacts(database: sqlite3.Connection) -> dict[str, Contact]:
-    rows = database.execute("SELECT phone, seen, missed_since, returned FROM contacts")
+    rows = database.execute("SELECT phone, seen, missed_since, returned, why FROM contacts")
     return {phone: Contact(*rest) for phone, *rest in rows}

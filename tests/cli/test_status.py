@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from ipaddress import IPv4Network
 
@@ -17,7 +18,7 @@ from fleetctl.checks.vitals import Vitals
 from fleetctl.cli.status_view import as_json, make_rows, render
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import Contact, Drain, Health, PhoneFacts
+from fleetctl.state import Contact, Drain, Health, PhoneFacts, Revocations
 
 NOW = 1_000_000.0
 SEEN = PhoneFacts(contact=Contact(seen=NOW - 3))
@@ -54,6 +55,24 @@ def snapshot(*samples: Sample, age_seconds: float = 2) -> str:
     """What the probe prints on a phone whose exporter kept these samples so long ago."""
     kept = Snapshot(500.0, (Reading("any", 0.1, samples, None, 500.0),))
     return f"{500 + age_seconds:.0f}\n{json.dumps(kept.document())}"
+
+
+def test_the_version_of_the_list_of_revoked_keys_is_seen_whatever_the_exporter_says() -> None:
+    def seen(first_line: str) -> int | None:
+        return vitals_module.read("phone001", Result(0, f"{first_line}\n")).revocations
+
+    assert seen("502 0000000000000003") == 3
+    assert seen("502 00000000") is None
+    assert seen("502 ") is None
+    assert vitals_module.read("phone001", Result(0, snapshot())).revocations is None
+
+
+def test_a_phone_that_accepts_revoked_keys_is_suspect_with_the_cure() -> None:
+    facts = replace(SEEN, revocations=Revocations(2, 3))
+    said = text_of(2, {"phone002": facts}, {}, width=200)
+    assert "1 suspect" in said
+    assert "phone002 suspect: it accepts keys that were revoked" in said
+    assert "site.yml -t ssh" in said
 
 
 def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:

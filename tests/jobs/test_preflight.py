@@ -15,6 +15,7 @@ import pytest
 
 from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
 from fleetctl.jobs.launch import _keep
+from fleetctl.provision.revocation import Revoked, make_krl
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State, derive
@@ -25,6 +26,7 @@ RACK = Rack(
     phones={f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}") for n in (1, 2, 3)},
 )
 GIB = 1 << 30
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
 GOOD = PhoneFacts(
     "phone001",
     "10.0.0.1",
@@ -38,7 +40,13 @@ GOOD = PhoneFacts(
     free_memory_bytes=2 * GIB,
     clock_skew_seconds=0.1,
     interfaces={"127.0.0.1": "lo", "10.0.0.1": "eth1"},
+    revocations=2,
+    wanted_revocations=2,
+    neighbours={f"phone00{n}": f"10.0.0.{n}" for n in (1, 2, 3)},
+    host_file=("10.0.0.1", "10.0.0.2", "10.0.0.3"),
+    together=frozenset({"phone001", "phone002"}),
 )
+OTHERS = dict(GOOD.neighbours or {})
 
 
 def statuses(facts: PhoneFacts) -> dict[str, str]:
@@ -68,12 +76,49 @@ def test_a_good_phone_passes_and_its_interface_is_known() -> None:
         ({"interfaces": {"192.168.1.7": "wlan0"}}, "address", "CRITICAL"),
         ({"clock_skew_seconds": 90.0}, "clock", "WARN"),
         ({"strays": {"digits-1": (7, 8)}}, "strays", "CRITICAL"),
+        ({"revocations": 1}, "revocations", "CRITICAL"),
+        ({"revocations": None}, "revocations", "CRITICAL"),
+        ({"revocations": 3}, "revocations", "WARN"),
+        ({"neighbours": None}, "neighbours", "UNKNOWN"),
+        ({"neighbours": OTHERS | {"phone002": "10.0.0.9"}}, "neighbours", "CRITICAL"),
+        ({"neighbours": OTHERS | {"phone003": "10.0.0.9"}}, "neighbours", "WARN"),
+        ({"neighbours": OTHERS | {"phone009": "10.0.0.9"}}, "neighbours", "WARN"),
+        ({"host_file": ("10.0.0.3", "10.0.0.2", "10.0.0.1")}, "neighbours", "WARN"),
+        ({"host_file": None}, "neighbours", "WARN"),
     ],
 )
 def test_each_fault_is_found_by_its_own_check(
     changes: dict[str, Any], check: str, status: str
 ) -> None:
     assert statuses(replace(GOOD, **changes)) == {check: status}
+
+
+def test_a_rack_that_has_revoked_nothing_wants_no_list() -> None:
+    assert statuses(replace(GOOD, revocations=None, wanted_revocations=0)) == {}
+
+
+def test_the_probe_reads_what_ssh_keygen_and_the_roles_write(tmp_path: Path) -> None:
+    ssh, home = tmp_path / "usr/etc/ssh", tmp_path / "home"
+    (ssh / "ssh_config.d").mkdir(parents=True)
+    (home / "phonerack").mkdir(parents=True)
+    key = Revoked("ssh-ed25519 " + KEY, "rank", "phone009")
+    (ssh / "phonerack_krl").write_bytes(make_krl([key]))
+    (ssh / "ssh_config.d/phonerack.conf").write_text(
+        "# managed\nHost phone001 10.0.0.1\n    HostName 10.0.0.1\n"
+        "Host phone002 10.0.0.2\n    HostName 10.0.0.2\n"
+        "Host phone001 phone002 10.0.0.1 10.0.0.2\n    Port 8022\n"
+    )
+    (home / "phonerack/hostfile").write_text("# ring\n10.0.0.2 slots=1\n10.0.0.1 slots=1\n")
+    program = PROBE.read_text().replace("/data/data/com.termux/files", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-"], input=program, text=True, capture_output=True, timeout=60
+    )
+
+    facts = json.loads(done.stdout)
+
+    assert facts["revocations"] == 1
+    assert facts["neighbours"] == {"phone001": "10.0.0.1", "phone002": "10.0.0.2"}
+    assert facts["host_file"] == ["10.0.0.2", "10.0.0.1"]
 
 
 def test_of_a_phone_that_says_nothing_only_one_thing_is_critical() -> None:
@@ -139,7 +184,11 @@ def test_phones_that_differ_are_folded_into_one_line() -> None:
     releases = {"phone001": "1.0", "phone002": "0.9", "phone003": "1.0"}
     facts = {
         name: replace(
-            GOOD, name=name, address=RACK.phones[name].address, release=release, interfaces=None
+            GOOD,
+            name=name,
+            address=RACK.phones[name].address,
+            release=release,
+            interfaces=None,
         )
         for name, release in releases.items()
     }

@@ -87,6 +87,24 @@ def test_drains_are_a_group_and_enrolment_is_variables(home: Path) -> None:
     assert listed["_meta"]["hostvars"]["phone002"]["phone_mac"] == "02:00:00:00:00:02"
 
 
+def test_a_place_without_a_phone_is_in_no_list_that_phones_are_given(home: Path) -> None:
+    paths = RackPaths("standin", home)
+    paths.ensure()
+    names = [f"phone{number:03}" for number in range(1, 7)]
+    # Known by its entry in the lock file, or by its host key alone.
+    entries = {name: Locked(serial=f"R58M{name}") for name in names if name not in names[1:3]}
+    write_lock(paths.lock_file, "standin", entries)
+    paths.known_hosts.write_text("@revoked * ssh-ed25519 AAAA\nphone002 ssh-ed25519 AAAA\n")
+    listed = inventory(PROJECT / "inventory/standin.yml")
+    there = [name for name in names if name != "phone003"]
+    assert members(listed, "phones") == there
+    assert members(listed, "empty") == ["phone003"]
+    assert members(listed, "sw1") == ["phone001", "phone002"]
+    variables = listed["_meta"]["hostvars"]["controller"]
+    assert [phone["name"] for phone in variables["rack_phones"]] == there
+    assert [phone["name"] for phone in variables["rack_ring"]] == there
+
+
 def test_reading_the_inventory_leaves_nothing_behind(home: Path) -> None:
     inventory(PROJECT / "inventory/standin.yml")
     assert not home.exists()
@@ -98,7 +116,8 @@ def test_a_lock_file_in_the_inventory_folder_is_no_inventory(tmp_path: Path) -> 
     text = (PROJECT / "examples/racks/wifi-2.yml").read_text()
     (folder / "rack.yml").write_text(text)
     write_lock(folder / "rack.lock.yml", "home", {"phone001": Locked(serial="R58M0001")})
-    assert members(inventory(folder / "rack.yml"), "phones") == ["phone001", "phone002"]
+    listed = inventory(folder / "rack.yml")
+    assert members(listed, "phones") + members(listed, "empty") == ["phone001", "phone002"]
     done = run("ansible-inventory", "-i", folder / "rack.lock.yml", "--list")
     assert done.returncode != 0
 

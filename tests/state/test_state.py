@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetctl.state import (
+    AdbTry,
     Contact,
     Drain,
     Drained,
     Health,
     Held,
     PhoneFacts,
+    Revocations,
     State,
     StateError,
     derive,
@@ -63,6 +65,80 @@ def test_a_phone_that_came_back_is_suspect_until_its_next_good_check(state: Stat
     assert state_of(state, "phone001", NOW + 5) == "suspect"
     state.record_health("phone001", "OK", "", NOW + 6)
     assert state_of(state, "phone001", NOW + 7) == "ready"
+
+
+def test_why_a_phone_does_not_answer_is_kept_until_it_does(state: State) -> None:
+    state.record_contact({"phone001": False}, NOW, why={"phone001": "refuses port 8022"})
+    state.record_contact({"phone001": False}, NOW + 1)
+    assert state.phones()["phone001"].contact.why == "refuses port 8022"
+    state.record_contact({"phone001": True}, NOW + 2)
+    assert state.phones()["phone001"].contact.why is None
+
+
+def test_a_phone_that_still_answers_over_adb_needs_no_hands(state: State) -> None:
+    late = NOW + 2 * NEEDS_HANDS_AFTER_SECONDS
+    state.record_contact({"phone001": False, "phone002": False, "phone003": False}, NOW)
+    state.record_adb({"phone001": True, "phone002": False}, NOW + 1)
+    state.record_adb({"phone003": False}, NOW - 1)
+    assert state_of(state, "phone001", late) == "lost"
+    assert state.groups(late)["needs-hands"] == ["phone002", "phone003"]
+    # Both doors are shut: it is not worth to wait. What adb said before says nothing.
+    assert state_of(state, "phone002", NOW + 2) == "needs-hands"
+    assert state_of(state, "phone003", NOW + 2) == "lost"
+
+
+def test_adb_that_does_not_answer_is_no_matter_while_ssh_does(state: State) -> None:
+    state.record_contact({"phone001": True}, NOW)
+    state.record_adb({"phone001": False}, NOW + 1)
+    assert state_of(state, "phone001") == "ready"
+
+
+def test_a_phone_with_an_old_list_of_revoked_keys_is_suspect_until_it_has_the_new(
+    state: State,
+) -> None:
+    state.record_contact({"phone001": True}, NOW)
+    state.record_health("phone001", "OK", "", NOW)
+    state.record_revocations({"phone001": 0})
+    assert state_of(state, "phone001") == "ready"
+    state.want_revocations(2)
+    assert state_of(state, "phone001") == "suspect"
+    state.record_health("phone001", "OK", "", NOW + 1)
+    assert state_of(state, "phone001") == "suspect"
+    state.record_revocations({"phone001": 2})
+    assert state_of(state, "phone001") == "ready"
+
+
+def test_what_was_known_of_a_phone_is_forgotten_for_the_next_one_of_its_name(state: State) -> None:
+    for phone in ("phone001", "phone002"):
+        state.record_contact({phone: True}, NOW)
+        state.record_adb({phone: True}, NOW)
+        state.record_health(phone, "OK", "", NOW)
+        state.record_revocations({phone: 1})
+        state.drain([phone], "ann", "screen broken")
+    state.forget(["phone001"])
+    assert state.phones().keys() == {"phone002"}
+
+
+def test_a_phone_that_works_for_a_run_is_not_forgotten(state: State) -> None:
+    state.drain(["phone001"], "ann", "screen broken")
+    state.allocate("run-1", ["phone002"])
+    with pytest.raises(Held, match="phone002 by run run-1"):
+        state.forget(["phone001", "phone002"])
+    assert state.phones().keys() == {"phone001", "phone002"}
+
+
+def test_a_database_of_the_first_version_is_brought_to_this_one(path: Path) -> None:
+    from fleetctl.state.store import _SCHEMA_1
+
+    with sqlite3.connect(path) as database:
+        database.executescript(f"{_SCHEMA_1}; PRAGMA user_version = 1;")
+        database.execute("INSERT INTO contacts VALUES ('phone001', ?, NULL, NULL)", (NOW,))
+    database.close()
+    with State(path) as state:
+        assert state_of(state, "phone001") == "ready"
+        state.record_contact({"phone001": False}, NOW + 1, why={"phone001": "no route"})
+    with State(path) as state:
+        assert state.phones()["phone001"].contact == Contact(NOW, NOW + 1, None, "no route")
 
 
 def test_a_failed_check_makes_a_phone_suspect(state: State) -> None:
@@ -186,7 +262,11 @@ def test_a_full_disk_is_said_and_nothing_is_lost(state: State, path: Path) -> No
 
 times = st.floats(min_value=0, max_value=2 * NOW)
 contacts = st.builds(
-    Contact, seen=st.none() | times, missed_since=st.none() | times, returned=st.none() | times
+    Contact,
+    seen=st.none() | times,
+    missed_since=st.none() | times,
+    returned=st.none() | times,
+    why=st.none() | st.text(),
 )
 healths = st.builds(
     Health,
@@ -203,6 +283,9 @@ facts = st.builds(
     health=st.none() | healths,
     run=st.none() | st.just("run-1"),
     contact=contacts,
+    adb=st.none() | st.builds(AdbTry, time=times, answered=st.booleans()),
+    revocations=st.none()
+    | st.builds(Revocations, seen=st.integers(0, 3), wanted=st.integers(0, 3)),
 )
 
 
@@ -218,6 +301,7 @@ def test_only_a_phone_without_drain_run_and_gap_is_ready(fact: PhoneFacts, now: 
         assert fact.run is None
         assert fact.contact.missed_since is None
         assert fact.health is None or fact.health.status != "CRITICAL"
+        assert fact.revocations is None or not fact.revocations.outdated
 
 
 @given(st.lists(st.tuples(st.booleans(), st.floats(min_value=0, max_value=1000)), min_size=1))
