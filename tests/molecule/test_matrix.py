@@ -1,0 +1,55 @@
+"""The matrix of racks: each case is one run of the molecule scenario `matrix`.
+
+`make test` draws two cases by lot; `make soak` runs all. The lot's seed is the commit, so that a
+result can be had again and every change is tried on other cases; PHONERACK_SEED is another.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
+SAMPLE = 2
+
+
+def seed() -> str:
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False
+    )
+    return os.environ.get("PHONERACK_SEED") or commit.stdout.strip() or "1"
+
+
+def cases() -> Iterator[object]:
+    drawn = random.Random(seed()).sample(CASES, SAMPLE)  # noqa: S311
+    for case in drawn:
+        yield pytest.param(case, marks=pytest.mark.standin, id=f"drawn-{case}")
+    for case in CASES:
+        yield pytest.param(case, marks=pytest.mark.soak, id=case)
+
+
+def test_every_case_has_steps() -> None:
+    assert CASES
+    for case in CASES:
+        assert (PROJECT / f"molecule/matrix/cases/{case}/steps.yml").is_file(), case
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("case", cases())
+def test_site_copes_with(case: str) -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("molecule"), "test", "-s", "matrix"],
+        cwd=PROJECT,
+        env={**os.environ, "PHONERACK_CASE": case, "PHONERACK_SEED": seed(), "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"seed {seed()}\n{done.stdout[-8000:]}\n{done.stderr[-4000:]}"
