@@ -1,7 +1,8 @@
 """break_off.py N COMMAND...: runs an ansible-playbook and breaks it off as its N-th task begins.
 
-A person's Ctrl-C reaches the whole foreground group at once, so the signal goes to the group. Ends with 0
-if the run was broken off by it, with 3 if it had fewer tasks.
+A person's Ctrl-C reaches the whole foreground group at once, so the signal goes to the group; a person
+presses again when nothing happens (ansible-core may wait for its own threads for ever after the first).
+Ends with 0 if the run was broken off by it, with 3 if it had fewer tasks.
 """
 
 from __future__ import annotations
@@ -10,6 +11,21 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
+
+
+PATIENCE_SECONDS = 20
+PRESSES = 5
+
+
+def break_off(process: subprocess.Popen[str]) -> None:
+    for _ in range(PRESSES):
+        os.killpg(process.pid, signal.SIGINT)
+        with suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=PATIENCE_SECONDS)
+            return
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
 
 
 def main() -> int:
@@ -29,8 +45,7 @@ def main() -> int:
     for line in process.stdout:
         seen += line.startswith("TASK [")
         if seen == number:
-            os.killpg(process.pid, signal.SIGINT)
-            process.communicate()
+            break_off(process)
             print(f"broken off at {line.strip()} with status {process.returncode}")
             return 0 if process.returncode else 1
     process.wait()
