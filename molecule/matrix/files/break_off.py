@@ -1,8 +1,8 @@
 """break_off.py N COMMAND...: runs an ansible-playbook and breaks it off as its N-th task begins.
 
-A person's Ctrl-C reaches the whole foreground group at once, so the signal goes to the group; a person
-presses again when nothing happens (ansible-core may wait for its own threads for ever after the first).
-Ends with 0 if the run was broken off by it, with 3 if it had fewer tasks.
+A person's Ctrl-C reaches the whole foreground group at once, so the signal goes to the group. A
+person presses again when nothing happens: after the first, ansible-core may wait for its own
+threads for ever. Ends with 0 if the run was broken off by it, with 3 if it had fewer tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-
 
 PATIENCE_SECONDS = 20
 PRESSES = 5
