@@ -1,0 +1,62 @@
+"""Configuration text of the IOS family as sections, without what is no configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+type Config = Mapping[str, tuple[str, ...]]
+"""A configuration in normal form: each line of the top level, with the lines below it."""
+
+_COMMENT = re.compile(r"^\s*!|^Building configuration|^Current configuration|^Using \d+ out of")
+_BANNER = re.compile(r"^banner \S+(?: (?P<mark>\^C|\S))?")
+
+
+class TornTextError(ValueError):
+    """The text is no whole configuration; the message says where it ends to make sense."""
+
+
+def sections(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Top-level lines with their sub-lines, deeper ones left out. Raises TornTextError.
+
+    A configuration that does not end with `end` was cut off somewhere on its way.
+    """
+    header: str | None = None
+    inside: list[str] = []
+    depth = 0
+    ended = False
+    for line in _without_banners(text):
+        if _COMMENT.match(line) or not line.strip():
+            continue
+        words = " ".join(line.split())
+        if line[0] == " ":
+            if header is None:
+                raise TornTextError(f"`{words}` stands below nothing")
+            indent = len(line) - len(line.lstrip())
+            depth = depth or indent
+            if indent <= depth:
+                inside.append(words)
+            continue
+        if header is not None:
+            yield header, tuple(inside)
+        header, inside, depth, ended = words, [], 0, words == "end"
+    if not ended:
+        raise TornTextError("it does not end with `end`")
+
+
+def _without_banners(text: str) -> Iterator[str]:
+    """A banner may hold anything, even what looks like configuration."""
+    until: str | None = None
+    for line in text.splitlines():
+        if until is not None:
+            until = None if until in line else until
+            continue
+        match = _BANNER.match(line)
+        if not match:
+            yield line
+            continue
+        mark = match["mark"] or "EOF"
+        rest = line[match.end() :] if match["mark"] else ""
+        until = None if mark in rest else mark
+    if until is not None:
+        raise TornTextError("a banner does not end")

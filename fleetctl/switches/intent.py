@@ -1,0 +1,104 @@
+"""What the rack file wants of a switch, in words of no platform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from fleetctl.rack import Rack, Switch
+
+type Role = Literal["phone", "uplink", "unused", "reserved"]
+
+
+@dataclass(frozen=True, slots=True)
+class PortIntent:
+    """One port. `number` as in the rack file, `interface` as on the switch.
+
+    `label` becomes its description: the phone's name, or where an uplink leads to. `bundle` is
+    the number of the LACP bundle that it belongs to. Reserved ports are never touched.
+    """
+
+    number: int
+    interface: str
+    role: Role
+    label: str
+    bundle: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BundleIntent:
+    """An LACP bundle of uplinks; numbers count from 1."""
+
+    number: int
+    label: str
+
+
+@dataclass(frozen=True)
+class SwitchIntent:
+    """One switch. `vlans` names all VLANs, `vlan` is the phones', `mtu_bytes` their network's.
+
+    `address` is where phonerack reaches it. `snmp_community` is the name of a secret, and
+    `controller` the only address that may use it.
+    """
+
+    switch: str
+    address: str | None
+    hostname: str
+    ports: tuple[PortIntent, ...]
+    bundles: tuple[BundleIntent, ...]
+    vlan: int
+    vlans: Mapping[int, str]
+    mtu_bytes: int
+    location: str
+    snmp_community: str | None
+    controller: str | None
+
+    @cached_property
+    def by_interface(self) -> dict[str, PortIntent]:
+        return {port.interface: port for port in self.ports}
+
+    @cached_property
+    def owned(self) -> frozenset[str]:
+        """Interfaces that phonerack configures: all but the reserved ones."""
+        return frozenset(port.interface for port in self.ports if port.role != "reserved")
+
+
+def intend(rack: Rack, switch: Switch, interfaces: tuple[str, ...]) -> SwitchIntent:
+    """What `rack` wants of `switch`, whose ports 1, 2, … bear the names `interfaces`."""
+    wide = [bundle for bundle in switch.bundles if len(bundle.ports) > 1]
+    bundles = tuple(
+        BundleIntent(number, f"uplink-{bundle.to}") for number, bundle in enumerate(wide, 1)
+    )
+    member_of = {port: number for number, bundle in enumerate(wide, 1) for port in bundle.ports}
+    leads_to = {port: bundle.to for bundle in switch.bundles for port in bundle.ports}
+    phones = {
+        phone.port: phone.name for phone in rack.phones.values() if phone.switch == switch.name
+    }
+
+    def port(number: int) -> PortIntent:
+        interface = interfaces[number - 1]
+        if number in switch.reserved:
+            return PortIntent(number, interface, "reserved", "reserved")
+        if number in switch.uplinks:
+            label = f"uplink-{leads_to.get(number, number)}"
+            return PortIntent(number, interface, "uplink", label, member_of.get(number))
+        if number in phones:
+            return PortIntent(number, interface, "phone", phones[number])
+        return PortIntent(number, interface, "unused", "unused")
+
+    network = rack.network
+    return SwitchIntent(
+        switch=switch.name,
+        address=switch.address,
+        hostname=switch.hostname,
+        ports=tuple(port(number) for number in range(1, switch.ports + 1)),
+        bundles=bundles,
+        vlan=network.vlan,
+        vlans=network.vlans,
+        mtu_bytes=network.mtu,
+        location=rack.name,
+        snmp_community=network.snmp_community,
+        controller=network.controller,
+    )

@@ -1,0 +1,70 @@
+"""What a platform must know. One file a platform; `docs/switches.md` tells how to add one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING, ClassVar
+
+from fleetctl.switches.config import Config
+from fleetctl.switches.intent import SwitchIntent
+
+if TYPE_CHECKING:
+    from hier_config.platforms.driver_base import HConfigDriverBase
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a switch says that it does.
+
+    `config` is the part that phonerack owns, in normal form, and `interfaces` are all that the
+    switch has. `other_vlans` are carried by ports that are not ours; `own_addresses` are the
+    VLANs in which the switch itself has an interface, with its address. `lacking` are lines
+    without which a change can be neither armed nor read back.
+    """
+
+    hostname: str
+    config: Config
+    interfaces: frozenset[str]
+    other_vlans: frozenset[int]
+    other_bundles: frozenset[int]
+    own_addresses: Mapping[int, IPv4Interface | None]
+    lacking: tuple[str, ...] = ()
+
+
+class Platform(ABC):
+    """A kind of switch. Everything here is pure: text in, values out."""
+
+    name: ClassVar[str]
+
+    configurable: ClassVar[bool] = True
+    """Whether phonerack may log in on it at all."""
+
+    vlan_names_are_unique: ClassVar[bool] = False
+    """Whether two VLANs may not bear one name, not even for a moment."""
+
+    @abstractmethod
+    def interfaces(self, ports: int) -> tuple[str, ...]:
+        """Usual names of the ports 1 to `ports`."""
+
+    @abstractmethod
+    def long_name(self, interface: str) -> str:
+        """`Gi1/0/1` and the like as the configuration writes it."""
+
+    @abstractmethod
+    def intended(self, intent: SwitchIntent) -> Config:
+        """The configuration that fulfils `intent`, in normal form."""
+
+    @abstractmethod
+    def read(self, text: str, intent: SwitchIntent) -> Running:
+        """A running configuration, secrets concealed. Raises UnreadableError."""
+
+    @abstractmethod
+    def driver(self) -> HConfigDriverBase:
+        """For the tree diff: which commands replace each other, and how they are negated."""
+
+    @abstractmethod
+    def weight(self, line: str) -> int:
+        """Place of a command among those of one interface; the lowest comes first."""

@@ -1,0 +1,1 @@
+"""Stand-in switches: stateful command lines of the IOS and the EOS kind, and what they drive."""
