@@ -52,7 +52,7 @@ class Builder:
             network=network,
             phones=phones,
             switches=switches,
-            versions=Versions(openmpi=file.versions.openmpi),
+            versions=Versions(**file.versions.model_dump()),
             upstream=self._upstream(),
             thresholds=Thresholds(**limits),
             warnings=tuple(self._warnings(len(phones))),

@@ -108,7 +108,10 @@ class Phone:
 
 @dataclass(frozen=True, slots=True)
 class Versions:
+    """What phones have. A rack whose `torch` is "none" trains nothing, but runs MPI programs."""
+
     openmpi: OpenMpiSeries = "5.0"
+    torch: Literal["any", "none"] = "any"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ VERSION = 1
 RESERVED_NAMES = frozenset(
     {"all", "ungrouped", "phones", "empty", "services", "controller", "monitoring", "localhost"}
     | {"ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands"}
+    | {"bare"}
 )
 """Names of hosts and groups that every rack has; no phone, switch or group may take them."""
 
@@ -222,6 +223,7 @@ class PhonesFile(_Strict):
 
 class VersionsFile(_Strict):
     openmpi: Literal["5.0", "4.1"] = "5.0"
+    torch: Literal["any", "none"] = "any"
 
 
 class PackagesFile(_Strict):

@@ -36,6 +36,7 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_controller_address": network.controller,
         "rack_services_address": network.services or network.controller,
         "rack_openmpi_series": rack.versions.openmpi,
+        "rack_torch": rack.versions.torch != "none",
         "rack_ring": [{"name": name, "address": rack.phones[name].address} for name in rack.ring()],
         "rack_phones": [
             {"name": phone.name, "address": phone.address, "mac": phone.mac}

@@ -68,6 +68,8 @@ class InventoryModule(BaseInventoryPlugin):
         self._add_machines(rack, paths)
         self._add_phones(rack, paths)
         self._add_group("drained", [name for name in rack.phones if name in drained])
+        # Filled by a check run of site.yml.
+        self._add_group("bare", [])
 
     def _add_machines(self, rack: Rack, paths: RackPaths) -> None:
         self.inventory.add_host(rack_vars.CONTROLLER)

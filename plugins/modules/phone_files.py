@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import stat
 import tempfile
@@ -14,7 +15,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
 module: phone_files
-short_description: Write several small text files, all or none
+short_description: Write several small files, all or none
 description:
   - One task for what a role configures, since a task costs more than a file.
   - All new contents are written beside their places and validated first. Only when every one is
@@ -33,7 +34,9 @@ options:
       content:
         description: The whole text.
         type: str
-        required: true
+      source:
+        description: Instead of O(files[].content), a file on the phone whose bytes are wanted.
+        type: path
       mode:
         description: Octal permissions as text.
         type: str
@@ -74,18 +77,25 @@ class File(NamedTuple):
     """One file as it shall be."""
 
     path: Path
-    content: str
+    content: bytes | None
+    """None where its source is about to come, which check mode alone may say."""
     mode: int
     validate: str | None
 
     @classmethod
-    def parse(cls, item: dict[str, Any]) -> File:
-        return cls(Path(item["path"]), item["content"], int(item["mode"], 8), item["validate"])
+    def parse(cls, item: dict[str, Any], check: bool) -> File:
+        """Raises OSError for a source that cannot be read, unless in check mode."""
+        if item["source"] is None:
+            content = item["content"].encode()
+        else:
+            source = Path(item["source"])
+            content = None if check and not source.exists() else source.read_bytes()
+        return cls(Path(item["path"]), content, int(item["mode"], 8), item["validate"])
 
-    def present(self) -> str | None:
-        """The text there now, None without a file."""
+    def present(self) -> bytes | None:
+        """What is there now, None without a file."""
         try:
-            return self.path.read_text(errors="replace")
+            return self.path.read_bytes()
         except FileNotFoundError:
             return None
 
@@ -103,8 +113,8 @@ class File(NamedTuple):
         """Write the new text beside its place, down to the disk."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(self.content)
+        with os.fdopen(handle, "wb") as file:
+            file.write(self.content or b"")
             file.flush()
             os.fsync(file.fileno())
         staged = Path(name)
@@ -117,9 +127,19 @@ class File(NamedTuple):
         return {
             "before_header": f"{self.path} ({before})",
             "after_header": f"{self.path} (mode {self.mode:04o})",
-            "before": self.present() or "",
-            "after": self.content,
+            "before": shown(self.present()),
+            "after": shown(self.content),
         }
+
+
+def shown(content: bytes | None) -> str:
+    """As text, or what can be said of bytes that are none."""
+    if content is None:
+        return ""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"{len(content)} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}\n"
 
 
 def check(module: AnsibleModule, file: File, staged: Path) -> None:
@@ -154,16 +174,19 @@ def main() -> None:
                 "required": True,
                 "options": {
                     "path": {"type": "path", "required": True},
-                    "content": {"type": "str", "required": True},
+                    "content": {"type": "str"},
+                    "source": {"type": "path"},
                     "mode": {"type": "str", "default": "0600"},
                     "validate": {"type": "str"},
                 },
+                "required_one_of": [["content", "source"]],
+                "mutually_exclusive": [["content", "source"]],
             }
         },
         supports_check_mode=True,
     )
-    wanted = [File.parse(item) for item in module.params["files"]]
     try:
+        wanted = [File.parse(item, module.check_mode) for item in module.params["files"]]
         changed = [file for file in wanted if file.differs]
         diff = [file.diff() for file in changed]
         if changed and not module.check_mode:

@@ -54,8 +54,8 @@ options:
     type: str
     required: true
   signers:
-    description: File of allowed signers, as ssh-keygen has it.
-    type: path
+    description: The allowed signers, as ssh-keygen has them in a file.
+    type: str
     required: true
   signer:
     description: Who of them must have signed.
@@ -78,7 +78,7 @@ EXAMPLES = r"""
     root: "{{ termux_home }}/phonerack"
     version: "1.0"
     target: termux-aarch64
-    signers: "{{ termux_prefix }}/etc/phonerack/release_signers"
+    signers: release@rack1 namespaces="phonerack-release" ssh-ed25519 AAAA…
     signer: release@rack1
 """
 
@@ -170,22 +170,23 @@ def processor_features() -> set[str]:
 
 def verifier(module: AnsibleModule) -> Callable[[bytes, Path], None]:
     """Verifies by ssh-keygen that the wanted signer signed."""
-    signers, signer = Path(module.params["signers"]), module.params["signer"]
+    signer = module.params["signer"]
     program = module.get_bin_path("ssh-keygen")
 
     def verify(content: bytes, signature: Path) -> None:
         if program is None:
             raise BadRelease("there is no ssh-keygen here to verify it: install package openssh")
-        if not signers.exists():
-            raise BadRelease(f"{signers} is missing: run site.yml -t ssh")
         if not signature.exists():
             raise BadRelease("it is not signed")
-        options = ["-n", NAMESPACE, "-I", signer, "-f", str(signers), "-s", str(signature)]
-        code, _, said = module.run_command(
-            [program, "-Y", "verify", *options], data=content, binary_data=True
-        )
+        with tempfile.NamedTemporaryFile("w") as signers:
+            signers.write(module.params["signers"] + "\n")
+            signers.flush()
+            options = ["-n", NAMESPACE, "-I", signer, "-f", signers.name, "-s", str(signature)]
+            code, _, said = module.run_command(
+                [program, "-Y", "verify", *options], data=content, binary_data=True
+            )
         if code != 0:
-            raise BadRelease(f"it is not signed by {signer} as {signers} has it: {said.strip()}")
+            raise BadRelease(f"it is not signed by {signer}: {said.strip()}")
 
     return verify
 
@@ -374,7 +375,7 @@ def main() -> None:
             "root": {"type": "path", "required": True},
             "version": {"type": "str", "required": True},
             "target": {"type": "str", "required": True},
-            "signers": {"type": "path", "required": True},
+            "signers": {"type": "str", "required": True},
             "signer": {"type": "str", "required": True},
         },
         mutually_exclusive=[("archive", "url")],

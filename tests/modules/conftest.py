@@ -15,7 +15,10 @@ from termux_prefix import ModuleExit, ModuleFailure, Prefix, Repository, load
 
 @pytest.fixture
 def run_module(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Call a module by name with its options; the result, or ModuleFailure."""
+    """Call a module by name with its options; the result, or ModuleFailure.
+
+    `constants` are others than the module's own, for tests that need not wait so long.
+    """
 
     def leave(kind: type[Exception]) -> Callable[..., None]:
         def end(_module: basic.AnsibleModule, **result: Any) -> None:
@@ -26,10 +29,19 @@ def run_module(monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]
     monkeypatch.setattr(basic.AnsibleModule, "exit_json", leave(ModuleExit))
     monkeypatch.setattr(basic.AnsibleModule, "fail_json", leave(ModuleFailure))
 
-    def run(module: str, /, check: bool = False, **options: Any) -> dict[str, Any]:
+    def run(
+        module: str,
+        /,
+        check: bool = False,
+        constants: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> dict[str, Any]:
+        loaded = load(module)
+        for name, value in (constants or {}).items():
+            setattr(loaded, name, value)
         with patch_module_args({**options, "_ansible_check_mode": check, "_ansible_diff": True}):
             try:
-                load(module).main()
+                loaded.main()
             except ModuleExit as end:
                 return end.args[0]
         raise AssertionError(f"{module} neither succeeded nor failed")
