@@ -309,9 +309,7 @@ def ensure(runit: Runit, wanted: Wanted) -> Outcome:
         if check:  # its package may be about to come
             after = describe(wanted.name, bool(wanted.enabled), wanted.state or "absent")
             return Outcome(wanted.name, True, UNSUPERVISED, f"{wanted.name}: absent\n", after)
-        raise Problem(
-            f"no service {wanted.name}: {service.path} is missing (install its package)"
-        )
+        raise Problem(f"no service {wanted.name}: {service.path} is missing (install its package)")
 
     enabled, status = service.enabled, service.status()
     reading = Reading(service.path, wanted.config)

@@ -101,3 +101,34 @@ def test_a_place_that_cannot_be_written_is_named(run_module, tmp_path):
         run_module("phone_files", files=[{"path": str(tmp_path / "file/c"), "content": "x\n"}])
 
     assert str(tmp_path / "file") in failure.value.result["msg"]
+
+
+class TestSource:
+    """A file may be a copy of another one on the phone, whatever is in it."""
+
+    def test_its_bytes_are_copied_once(self, run_module, tmp_path):
+        (tmp_path / "lib.so").write_bytes(b"\x7fELF\xff\x00")
+        file = {"path": str(tmp_path / "lib/x.so"), "source": str(tmp_path / "lib.so")}
+
+        results = [run_module("phone_files", files=[file]) for _ in range(2)]
+
+        assert [result["changed"] for result in results] == [True, False]
+        assert (tmp_path / "lib/x.so").read_bytes() == b"\x7fELF\xff\x00"
+        assert results[0]["diff"][0]["after"].startswith("6 bytes, SHA-256 ")
+
+    def test_check_mode_knows_that_it_may_be_about_to_come(self, run_module, tmp_path):
+        file = {"path": str(tmp_path / "x.so"), "source": str(tmp_path / "lib.so")}
+
+        assert run_module("phone_files", check=True, files=[file])["changed"] is True
+
+    def test_one_that_is_missing_is_named_and_nothing_is_written(self, run_module, tmp_path):
+        files = [
+            {"path": str(tmp_path / "first"), "content": "x"},
+            {"path": str(tmp_path / "x.so"), "source": str(tmp_path / "lib.so")},
+        ]
+
+        with pytest.raises(ModuleFailure) as failure:
+            run_module("phone_files", files=files)
+
+        assert str(tmp_path / "lib.so") in failure.value.result["msg"]
+        assert names(tmp_path) == []

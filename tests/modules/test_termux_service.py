@@ -219,7 +219,7 @@ class TestConfiguration:
 
         assert [runit.ensure(wanted)["changed"] for _ in range(2)] == [True, False]
 
-    def test_a_restart_by_itself_is_no_change(self, runit, config, wanted):
+    def test_a_restart_by_itself_is_no_change(self, runit, wanted):
         runit.ensure(wanted)
         subprocess.run(["sv", "restart", runit.services / "sshd"], check=True, capture_output=True)
 
@@ -231,7 +231,7 @@ class TestConfiguration:
 
         assert [runit.ensure(wanted)["changed"] for _ in range(2)] == [True, False]
 
-    def test_check_mode_remembers_nothing(self, runit, config, wanted):
+    def test_check_mode_remembers_nothing(self, runit, wanted):
         assert runit.ensure(wanted, check=True)["changed"] is True
         assert runit.log("sshd") == ["start"]
         assert runit.ensure(wanted)["changed"] is True
@@ -245,7 +245,7 @@ class TestConfiguration:
 
         assert changed == [True, True, False, False]
 
-    def test_a_damaged_record_is_as_none(self, runit, config, wanted):
+    def test_a_damaged_record_is_as_none(self, runit, wanted):
         runit.ensure(wanted)
         (runit.services / "sshd/phonerack-applied.json").write_text("{")
 
