@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import os
@@ -34,6 +35,11 @@ options:
       content:
         description: The whole text.
         type: str
+      encoding:
+        description: V(base64) for O(files[].content) that is no text.
+        type: str
+        choices: [text, base64]
+        default: text
       source:
         description: Instead of O(files[].content), a file on the phone whose bytes are wanted.
         type: path
@@ -87,6 +93,8 @@ class File(NamedTuple):
         """Raises OSError for a source that cannot be read, unless in check mode."""
         if item["source"] is None:
             content = item["content"].encode()
+            if item["encoding"] == "base64":
+                content = base64.b64decode(content, validate=True)
         else:
             source = Path(item["source"])
             content = None if check and not source.exists() else source.read_bytes()
@@ -175,6 +183,7 @@ def main() -> None:
                 "options": {
                     "path": {"type": "path", "required": True},
                     "content": {"type": "str"},
+                    "encoding": {"choices": ["text", "base64"], "default": "text"},
                     "source": {"type": "path"},
                     "mode": {"type": "str", "default": "0600"},
                     "validate": {"type": "str"},
@@ -191,6 +200,8 @@ def main() -> None:
         diff = [file.diff() for file in changed]
         if changed and not module.check_mode:
             write(module, changed)
+    except ValueError as problem:
+        module.fail_json(msg=f"nothing was written: a content is no base64: {problem}")
     except OSError as problem:
         module.fail_json(msg=f"nothing was written: {problem.filename}: {problem.strerror}")
     module.exit_json(changed=bool(changed), written=[str(file.path) for file in changed], diff=diff)

@@ -103,6 +103,24 @@ def test_a_place_that_cannot_be_written_is_named(run_module, tmp_path):
     assert str(tmp_path / "file") in failure.value.result["msg"]
 
 
+def test_bytes_come_as_base64(run_module, tmp_path):
+    file = {"path": str(tmp_path / "krl"), "content": "U1NIS1JMCgD/", "encoding": "base64"}
+
+    results = [run_module("phone_files", files=[file])["changed"] for _ in range(2)]
+
+    assert results == [True, False]
+    assert (tmp_path / "krl").read_bytes() == b"SSHKRL\n\x00\xff"
+
+
+def test_what_is_no_base64_is_refused(run_module, tmp_path):
+    file = {"path": str(tmp_path / "krl"), "content": "no base64!", "encoding": "base64"}
+
+    with pytest.raises(ModuleFailure) as failure:
+        run_module("phone_files", files=[file])
+
+    assert "no base64" in failure.value.result["msg"]
+
+
 class TestSource:
     """A file may be a copy of another one on the phone, whatever is in it."""
 
