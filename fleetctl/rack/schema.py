@@ -10,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, mo
 
 from fleetctl.rack import switching
 from fleetctl.rack.errors import RackError
+from fleetctl.rack.macs import normal_mac
 from fleetctl.rack.nodesets import expand, parse_ranges
 
 VERSION = 1
@@ -106,13 +107,12 @@ def _address_range(text: str) -> list[IPv4Address]:
 
 
 def _mac(value: Any) -> Any:
-    """Any usual spelling (`aa:bb:…`, `aa-bb-…`, `aabb.ccdd.eeff`) as `aa:bb:cc:dd:ee:ff`."""
     if not isinstance(value, str):
         return value
-    digits = re.sub(r"[:.-]", "", value).lower()
-    if not re.fullmatch(r"[0-9a-f]{12}", digits):
-        raise ValueError(f"`{value}` is no MAC address; write one such as 02:00:5e:10:00:01")
-    return ":".join(digits[place : place + 2] for place in range(0, 12, 2))
+    try:
+        return normal_mac(value)
+    except ValueError as problem:
+        raise ValueError(f"{problem}; write one such as 02:00:5e:10:00:01") from None
 
 
 def _network(value: Any) -> Any:
