@@ -32,12 +32,14 @@ class Builder:
     document: Document
     file: RackFile
     mistakes: list[Mistake] = field(default_factory=list)
+    _groups: frozenset[str | None] = frozenset()
     _names: dict[str, Location] = field(default_factory=dict)
     _addresses: dict[str, tuple[str, Location]] = field(default_factory=dict)
     _ports: dict[tuple[str, int], tuple[str, Location]] = field(default_factory=dict)
 
     def rack(self) -> Rack:
         file = self.file
+        self._groups = frozenset(group.group for group in file.phones)
         switches = {name: self._switch(name) for name in file.switches}
         self.mistakes += switching.neighbour_mistakes(self.document, switches)
         network = self._network()
@@ -165,18 +167,18 @@ class Builder:
         return group.ports
 
     def _take_name(self, name: str, here: Location, switches: dict[str, Switch]) -> None:
-        groups = {group.group for group in self.file.phones}
         if name in self._names:
             line = self.document.line(self._names[name])
             self._mistake(here, f"phone {name} twice (first on line {line})", "rename one")
-        elif name in switches or name in groups:
+        elif name in switches or name in self._groups:
             self._mistake(here, f"phone {name} bears the name of a group or switch", "rename one")
         self._names.setdefault(name, here)
 
     def _take_address(self, address: str, owner: str, here: Location, inside: bool = True) -> None:
+        number = int(IPv4Address(address))
         cidr = self.file.network.cidr
-        edges = (cidr.network_address, cidr.broadcast_address)
-        if inside and (IPv4Address(address) not in cidr or IPv4Address(address) in edges):
+        if inside and not int(cidr.network_address) < number < int(cidr.broadcast_address):
+            edges = (cidr.network_address, cidr.broadcast_address)
             self._mistake(
                 here,
                 f"address {address} of {owner} is no host address of {cidr}",

@@ -121,9 +121,8 @@ def read_document(path: Path, error: type[InputError] = InputError) -> Document:
         raise error(f"{path}: cannot be read: {problem.strerror}") from None
     except UnicodeDecodeError as problem:
         raise error(f"{path}: byte {problem.start} is no UTF-8; save the file as UTF-8") from None
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        root = yaml.compose(text, Loader=loader)
+        root = yaml.compose(text, Loader=_loader())
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         line = mark.line + 1 if mark else 1
@@ -136,6 +135,21 @@ def read_document(path: Path, error: type[InputError] = InputError) -> Document:
     if reader.mistakes:
         raise error(reader.mistakes)
     return Document(path, data, reader.lines)
+
+
+def _loader() -> Any:
+    """YAML's own loader without its guesses of types, which take longer than the reading."""
+    import yaml
+
+    class Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
+        def resolve(self, *_: Any) -> str:
+            return ""
+
+        def descend_resolver(self, *_: Any) -> None: ...
+
+        def ascend_resolver(self) -> None: ...
+
+    return Loader
 
 
 class _Reader:

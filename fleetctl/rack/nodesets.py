@@ -39,6 +39,8 @@ def fold(names: Iterable[str]) -> str:
 
 def expand(node_set: str) -> list[str]:
     """Names of a node set without groups, in the order written. Raises RackError."""
+    if re.fullmatch(r"[a-z0-9-]+", node_set):
+        return [node_set]  # a rack file may name thousands, one by one
     for inside in re.findall(r"\[([^\]]*)\]", node_set):
         numbers = [int(number) for number in re.findall(r"\d+", inside)]
         if numbers != sorted(numbers):

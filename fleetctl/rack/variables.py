@@ -1,4 +1,4 @@
-"""The rack as Ansible variables. Pure, and plain values only: nothing in here is a template."""
+"""The rack as Ansible variables. Pure, and plain values: nothing of the rack file is a template."""
 
 from __future__ import annotations
 
@@ -37,15 +37,31 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_services_address": network.services or network.controller,
         "rack_openmpi_series": rack.versions.openmpi,
         "rack_torch": rack.versions.torch != "none",
+        "rack_upstream": _upstream(rack),
+        "rack_thresholds": asdict(rack.thresholds),
+    }
+
+
+def roster_variables(rack: Rack) -> dict[str, Any]:
+    """The lists that grow with the rack.
+
+    Only host CONTROLLER has them; all others refer to it (`roster_references`): as a variable of
+    every phone they would grow with the square of the rack, to gigabytes at 5,000 phones.
+    """
+    return {
         "rack_ring": [{"name": name, "address": rack.phones[name].address} for name in rack.ring()],
         "rack_phones": [
             {"name": phone.name, "address": phone.address, "mac": phone.mac}
             for phone in rack.phones.values()
             if phone.enrolled
         ],
-        "rack_upstream": _upstream(rack),
-        "rack_thresholds": asdict(rack.thresholds),
     }
+
+
+def roster_references() -> dict[str, str]:
+    """The only templates in here."""
+    names = ("rack_ring", "rack_phones")
+    return {name: f"{{{{ hostvars['{CONTROLLER}'].{name} }}}}" for name in names}
 
 
 def phones_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:

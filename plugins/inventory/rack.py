@@ -64,7 +64,7 @@ class InventoryModule(BaseInventoryPlugin):
             raise AnsibleParserError(str(problem)) from None
         for warning in rack.warnings:
             self.display.warning(str(warning))
-        self._set("all", rack_vars.rack_variables(rack, paths))
+        self._set("all", rack_vars.rack_variables(rack, paths) | rack_vars.roster_references())
         self._add_machines(rack, paths)
         self._add_phones(rack, paths)
         self._add_group("drained", [name for name in rack.phones if name in drained])
@@ -75,7 +75,8 @@ class InventoryModule(BaseInventoryPlugin):
         self.inventory.add_host(rack_vars.CONTROLLER)
         self._set(
             rack_vars.CONTROLLER,
-            {"ansible_connection": "local", "ansible_python_interpreter": sys.executable},
+            {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+            | rack_vars.roster_variables(rack),
         )
         self.inventory.add_host(rack_vars.SERVICES)
         self._set(rack_vars.SERVICES, rack_vars.services_variables(rack, paths))

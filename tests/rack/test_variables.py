@@ -12,6 +12,8 @@ from fleetctl.rack.variables import (
     phone_variables,
     phones_variables,
     rack_variables,
+    roster_references,
+    roster_variables,
     services_variables,
 )
 
@@ -46,12 +48,17 @@ def test_all_hosts_know_the_rack() -> None:
 
 
 def test_the_ring_is_by_port_the_list_of_phones_by_rack_file() -> None:
-    variables = rack_variables(RACK, PATHS)
+    variables = roster_variables(RACK)
     assert [phone["name"] for phone in variables["rack_ring"]] == ["phone002", "phone001"]
     assert variables["rack_phones"] == [
         {"name": "phone001", "address": "10.1.0.11", "mac": "02:00:00:00:00:01"},
         {"name": "phone002", "address": "10.1.0.12", "mac": None},
     ]
+
+
+def test_only_one_host_has_the_lists_and_the_others_refer_to_it() -> None:
+    assert roster_references().keys() == roster_variables(RACK).keys()
+    assert not roster_references().keys() & rack_variables(RACK, PATHS).keys()
 
 
 def test_a_phone_is_verified_by_its_name_against_the_racks_own_keys() -> None:
@@ -91,6 +98,7 @@ def test_variables_are_plain_values() -> None:
     variables = (
         rack_variables(RACK, PATHS)
         | phones_variables(RACK, PATHS)
+        | roster_variables(RACK)
         | services_variables(RACK, PATHS)
         | phone_variables(RACK.phones["phone001"], PATHS)
     )
