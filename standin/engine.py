@@ -134,6 +134,17 @@ def container(name: str) -> Container:
     return _container(found[0])
 
 
+def cgroup_paths(rack: str) -> dict[str, str]:
+    """The control group of each host of a rack that runs, as a path below the mount points."""
+    found = {container.name: container.host for container in containers(rack) if container.pid}
+    if not found:
+        return {}
+    layout = "--format={{.Name}} {{.State.CgroupPath}}"
+    lines = run(("podman", "inspect", "--type=container", layout, *found)).splitlines()
+    paths = (line.split(" ", 1) for line in lines)
+    return {found[name]: path for name, path in paths if path}
+
+
 def start(name: str) -> None:
     run(("podman", "start", name))
 

@@ -16,6 +16,7 @@ from fleetctl.rack.files import write_atomic
 from standin import engine, images
 from standin.commands import CommandError, require_host, run
 from standin.daemon import process
+from standin.daemon.control import tell_of_change
 from standin.enrolment import MODEL, enrol, locked
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
@@ -83,7 +84,8 @@ def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
     started = _start_missing(rig, image, faults, say)
     _plug_loose(rig, started, unplugged, say)
     remarks = _outdated(rig, image)
-    process.ensure_running(rig.folders.root)
+    if not process.ensure_running(rig.folders.root):
+        tell_of_change(rig.folders.root)
     if SERVICES in started:
         say("waiting for the services host")
         _await_ssh(str(rig.rack.network.services))

@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +86,12 @@ def ask(folder: Path, order: str, **arguments: Any) -> Document:
     return answer
 
 
+def tell_of_change(folder: Path) -> None:
+    """Say that containers have been started or faults set; a daemon that is down need not know."""
+    with suppress(NoDaemon):
+        ask(folder, "changed")
+
+
 async def serve(desk: Desk) -> None:
     """Answer orders until cancelled."""
     folder = desk.rig.folders.root
@@ -123,6 +129,10 @@ async def _answer(desk: Desk, line: bytes) -> Document:
         return {"problem": "an order is one JSON object on one line, with `order`"}
     if order == "status":
         return {"answer": status(desk)}
+    if order == "changed":
+        for told in desk.on_change:
+            told()
+        return {"answer": {}}
     if order not in desk.orders:
         return {"problem": f"order `{order}` is not known, or its service is down: see the log"}
     try:

@@ -30,4 +30,6 @@ class Desk:
 
     rig: Rig
     orders: dict[str, Answer] = field(default_factory=dict)
+    on_change: list[Callable[[], None]] = field(default_factory=list)
+    """Called when containers have been started or faults set."""
     services: dict[str, Condition] = field(default_factory=dict)

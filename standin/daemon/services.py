@@ -12,11 +12,12 @@ import time
 from collections.abc import Mapping
 
 from standin.daemon.desk import Condition, Desk, Run
+from standin.hardware import service as hardware
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
 
-SERVICES: Mapping[str, Run] = {}
+SERVICES: Mapping[str, Run] = {"hardware": hardware.run}
 
 log = logging.getLogger(__name__)
 

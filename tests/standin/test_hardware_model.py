@@ -171,7 +171,7 @@ def test_temperatures_and_charge_stay_within_what_physics_allows(
         for place, each in phones
     ]
     start = make().heat.body_celsius + 1
-    # Charger and battery lose less than 2.5 W; at the start a neighbour is 37 K warmer than its air.
+    # Charger and battery lose less than 2.5 W; at first a neighbour is 37 K warmer than its air.
     own = (1.05 * FULL_WATTS + IDLE_WATTS + 2.5) * 1.05 * STILL_KELVIN_PER_WATT
     highest = max([*ambients, start]) + max(own, 37.0) / (1 - 2 * STILL_NEIGHBOUR)
     for state in advance(states, outside, beside, seconds).values():
