@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 from standin.commands import Command, run
@@ -50,7 +52,10 @@ class CpuLimit:
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a container is started with. `mounts` maps a path inside to one outside, read-only."""
+    """What a container is started with.
+
+    `mounts` maps a path inside to one outside, read-only; `volumes` one inside to a volume's name.
+    """
 
     name: str
     image: str
@@ -61,6 +66,7 @@ class Spec:
     options: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
     cpu: CpuLimit | None = None
 
 
@@ -93,6 +99,7 @@ def run_command(spec: Spec) -> Command:
         *(f"--label={key}={value}" for key, value in labels.items()),
         *(f"--env={key}={value}" for key, value in spec.environment.items()),
         *(f"--volume={outside}:{inside}:ro" for inside, outside in spec.mounts.items()),
+        *(f"--volume={volume}:{inside}:nocopy" for inside, volume in spec.volumes.items()),
         *(spec.cpu.options if spec.cpu else ()),
         *spec.options,
         spec.image,
@@ -189,6 +196,36 @@ def remove_network(name: str) -> None:
     """Remove the network with its bridge; one that is gone already is no error."""
     if name in _networks(name):
         run(("podman", "network", "rm", "--force", name))
+
+
+@contextmanager
+def mounted_image(image: str) -> Iterator[Path]:
+    """The files of an image, for reading."""
+    # It is never started: the command only has to be there.
+    container = run(("podman", "create", *runtime_options(), image, "none")).strip()
+    try:
+        yield Path(run(("podman", "mount", container)).strip())
+    finally:
+        run(("podman", "rm", "--force", container))
+
+
+def make_volume(rack: str, name: str, file: Path, filesystem: str, options: str) -> None:
+    """A volume that is the file system in `file`; podman mounts it while a container uses it."""
+    how = (f"--opt=type={filesystem}", f"--opt=device={file}", f"--opt=o={options}")
+    run(("podman", "volume", "create", f"--label={RACK_LABEL}={rack}", *how, name))
+
+
+def remove_volume(name: str) -> None:
+    """Remove a volume that no container uses; one that is gone already is no error."""
+    if name in run(("podman", "volume", "ls", f"--filter=name=^{name}$", "--quiet")).split():
+        run(("podman", "volume", "rm", name))
+
+
+def remove_volumes(rack: str) -> None:
+    """Remove the volumes of a rack whose containers are gone."""
+    label = f"--filter=label={RACK_LABEL}={rack}"
+    if names := run(("podman", "volume", "ls", label, "--quiet")).split():
+        run(("podman", "volume", "rm", "--force", *names))
 
 
 def _networks(name: str) -> list[str]:

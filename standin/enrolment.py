@@ -44,6 +44,11 @@ class Folders:
         """A file that nobody may read, for what Android hides from apps."""
         return self.root / "denied"
 
+    @property
+    def storage(self) -> Path:
+        """Where the phones' storage lies, a file system a phone."""
+        return self.root / "storage"
+
     def enrol(self, host: str) -> Path:
         return self.root / "enrol" / host
 

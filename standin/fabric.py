@@ -224,14 +224,41 @@ def plug_commands(
     peer = ("peer", "name", port.inside, "address", port.mac, *mtu, "netns", str(pid))
     yield ("ip", "-n", plan.namespace, "link", "add", port.name, *mtu, "type", "veth", *peer)
     if plan.rate and port.shaped:
-        shaping = ("tbf", "rate", plan.rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-        yield (*enter, "tc", "qdisc", "add", "dev", port.inside, "root", *shaping)
-        yield ("tc", "-n", plan.namespace, "qdisc", "add", "dev", port.name, "root", *shaping)
+        yield from shape_commands(plan, host, pid, plan.rate)
     if port.address:
         yield (*enter, "ip", "address", "add", port.address, "dev", port.inside)
     yield (*enter, "ip", "link", "set", port.inside, "up")
     state = "down" if unplugged else "up"
     yield ("ip", "-n", plan.namespace, "link", "set", port.name, "master", port.bridge, state)
+
+
+def shape_commands(plan: FabricPlan, host: str, pid: int, rate: str | None) -> Iterator[Command]:
+    """What shapes both ends of a plugged container's cable to `rate`; None lets all through."""
+    port = plan.ports[host]
+    inside = ("nsenter", "-t", str(pid), "-n", "tc", "qdisc")
+    outside = ("tc", "-n", plan.namespace, "qdisc")
+    for tool, device in ((inside, port.inside), (outside, port.name)):
+        if rate:
+            shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
+            yield (*tool, "replace", "dev", device, "root", *shaping)
+        else:
+            # Replaced before it is deleted, so that there always is one to delete.
+            yield (*tool, "replace", "dev", device, "root", "pfifo")
+            yield (*tool, "delete", "dev", device, "root")
+
+
+def degraded_rate(rate: str | None, megabits: int) -> str:
+    """What a link that ought to carry 1000 Mb/s carries at `megabits`, on a rack shaped to `rate`.
+
+    Where links are not shaped it is just that.
+    """
+    if rate is None:
+        return f"{megabits}mbit"
+    found = re.fullmatch(r"([\d.]+)([kmg])bit", rate)
+    if not found:
+        raise InputError(f"`{rate}` is no rate")
+    kilobits = float(found[1]) * {"k": 1, "m": 1000, "g": 1_000_000}[found[2]]
+    return f"{max(1, round(kilobits * megabits / 1000))}kbit"
 
 
 def carrier_command(plan: FabricPlan, host: str, plugged: bool) -> Command:

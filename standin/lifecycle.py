@@ -13,10 +13,11 @@ from pathlib import Path
 
 from fleetctl.rack import Phone, Rack, RackPaths
 from fleetctl.rack.files import write_atomic
-from standin import engine, images
+from standin import engine, images, storage
 from standin.commands import CommandError, require_host, run
 from standin.daemon import process
 from standin.daemon.control import tell_of_change
+from standin.effects import settle_started
 from standin.enrolment import MODEL, enrol, locked
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
@@ -82,7 +83,7 @@ def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
     engine.make_network(rig.rack.name, rig.plan.namespace)
     image = dict.fromkeys(rig.rack.phones, made.phone) | {SERVICES: made.services}
     started = _start_missing(rig, image, faults, say)
-    _plug_loose(rig, started, unplugged, say)
+    _settle(rig, started, faults, say)
     remarks = _outdated(rig, image)
     if not process.ensure_running(rig.folders.root):
         tell_of_change(rig.folders.root)
@@ -135,33 +136,39 @@ def _start_missing(
     present = rig.containers()
 
     def start(host: str) -> None:
-        if host not in present:
-            engine.start_new(rig.spec(host, image[host]))
+        if host in present:
+            engine.start(present[host].name)
             return
-        engine.start(present[host].name)
-        if limit := rig.cpu(host, faults.get(host, {}).get("slow")):
-            engine.limit_cpu(present[host].name, limit)
+        if host != SERVICES:
+            rig.renew_storage(host)
+        engine.start_new(rig.spec(host, image[host]))
 
     dead = [host for host, found in present.items() if found.state == "dead"]
     revived = [host for host in dead if "kill" not in faults.get(host, {})]
     wanted = [host for host in rig.hosts if host not in present or host in revived]
+    if storage.is_possible() and any(host not in present for host in rig.rack.phones):
+        say("storage")
+        storage.make_template(rig.folders.storage, image[next(iter(rig.rack.phones))])
     _each(wanted, start, lambda done: say(f"containers {done}/{len(wanted)}"))
     return set(wanted)
 
 
-def _plug_loose(rig: Rig, started: set[str], unplugged: set[str], say: Say) -> None:
-    """Plug in what runs without a cable; what has just started has none of its own yet."""
+def _settle(rig: Rig, started: set[str], faults: dict[str, Faults], say: Say) -> None:
+    """Plug in what has just started, or runs without a cable, with the faults that it has."""
     ports = rig.ports()
     loose = {
         host: found
         for host, found in rig.containers().items()
         if found.pid and (host in started or rig.plan.ports[host].name not in ports)
     }
-    _each(
-        list(loose),
-        lambda host: rig.plug(loose[host], host in unplugged),
-        lambda done: say(f"cables {done}/{len(loose)}"),
-    )
+
+    def settle(host: str) -> None:
+        if host == SERVICES:
+            rig.plug(loose[host])
+        else:
+            settle_started(rig, host, faults.get(host, {}))
+
+    _each(list(loose), settle, lambda done: say(f"cables {done}/{len(loose)}"))
 
 
 def _each(hosts: list[str], work: Callable[[str], None], tell: Callable[[int], None]) -> None:
@@ -214,6 +221,7 @@ def _clear(rack: str, folder: Path) -> list[str]:
         process.stop(RackPaths(place.name, place.parent).standin)
     engine.remove(found.name for found in present)
     namespace, link = namespace_name(rack), host_link_name(rack)
+    engine.remove_volumes(rack)
     engine.remove_network(namespace)
     if (Path("/run/netns") / namespace).exists():
         run(("ip", "netns", "delete", namespace))

@@ -14,7 +14,7 @@ from os import cpu_count
 from pathlib import Path
 
 from fleetctl.rack import Phone, Rack, RackError, RackPaths
-from standin import engine
+from standin import engine, storage
 from standin.commands import CommandError, run
 from standin.engine import Container, CpuLimit, Spec
 from standin.enrolment import Folders, locked
@@ -98,8 +98,18 @@ class Rig:
                 # Else podman shows the host's.
                 "/etc/resolv.conf": str(self.folders.denied),
             },
+            volumes={"/data": self.volume(name)} if storage.is_possible() else {},
             cpu=self.cpu(name),
         )
+
+    def volume(self, phone: str) -> str:
+        """The name of the volume that is a phone's storage."""
+        return f"{self.container_name(phone)}-data"
+
+    def renew_storage(self, phone: str) -> None:
+        """Fresh storage for a phone that has no container."""
+        if storage.is_possible():
+            storage.renew(self.folders.storage, self.rack.name, phone, self.volume(phone))
 
     def _phone_environment(self, phone: Phone) -> dict[str, str]:
         place = list(self.rack.phones).index(phone.name)

@@ -8,18 +8,25 @@ from dataclasses import dataclass
 
 from fleetctl.rack import InputError
 from standin import engine
+from standin.daemon.control import ask, tell_of_change
+from standin.effects import PLAYED, limit_processor, make, settle_started, undo_all
 from standin.errors import StandinError
 from standin.faults import Fault, Faults, observed, read_faults, write_faults
+from standin.hardware.battery import EMPTY_PERCENT
+from standin.hardware.files import kept_state
+from standin.hardware.thermal import SHUTDOWN
 from standin.rig import Rig, exclusive
 from standin.share import QUOTA_PHONES_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A phone as it is. `faults` is None when it is down and no fault did it."""
+    """A phone as it is. `faults` is None when it is down and no fault did it; then `why` may say
+    what did."""
 
     state: str
     faults: Faults | None
+    why: str | None = None
 
 
 def look(rig: Rig) -> dict[str, Seen]:
@@ -31,25 +38,38 @@ def look(rig: Rig) -> dict[str, Seen]:
         container = containers.get(phone)
         port = ports.get(rig.plan.ports[phone].name)
         faults = observed(recorded.get(phone, {}), container, port.is_up if port else None)
-        return Seen(container.state if container else "missing", faults)
+        if container is None:
+            return Seen("missing", faults)
+        why = _why_dead(rig, phone) if faults is None else None
+        return Seen(container.state, faults, why)
 
     return {phone: seen(phone) for phone in rig.rack.phones}
+
+
+def _why_dead(rig: Rig, phone: str) -> str | None:
+    state = kept_state(rig.folders.hardware(phone))
+    if state and state.heat.status == SHUTDOWN:
+        return f"too hot, {state.heat.body_celsius:.0f} °C"
+    if state and state.battery.charge_percent <= EMPTY_PERCENT:
+        return "battery empty"
+    return None
 
 
 def set_faults(rig: Rig, phones: Sequence[str], faults: Sequence[Fault]) -> dict[str, str]:
     """Set `faults` on every phone of `phones`; returns what went wrong, by phone.
 
-    Raises InputError where the rack is too large for `slow`.
+    Raises InputError where the rack is too large for `slow`, and StandinError where nobody is
+    there to play one.
     """
-    if (
-        any(fault.kind == "slow" for fault in faults)
-        and rig.cpu(next(iter(rig.rack.phones))) is None
-    ):
+    kinds = {fault.kind for fault in faults}
+    if "slow" in kinds and rig.cpu(next(iter(rig.rack.phones))) is None:
         raise InputError(
             f"slow works on racks of up to {QUOTA_PHONES_LIMIT} phones: beyond that a phone has "
             f"no fixed share of the processor to be slower than, and this rack has "
             f"{len(rig.rack.phones)}"
         )
+    if kinds & PLAYED:
+        ask(rig.folders.root, "status")
 
     def work(phone: str, present: Faults) -> None:
         for fault in faults:
@@ -65,12 +85,16 @@ def heal(rig: Rig, phones: Sequence[str]) -> dict[str, str]:
         container = engine.container(rig.container_name(phone))
         if container.state == "paused":
             engine.thaw(container.name)
-        present.clear()
         if container.state == "dead":
             engine.start(container.name)
-            _settle_started(rig, phone, present)
+            settle_started(rig, phone, {})
+            container = engine.container(container.name)
+        starts_anew = undo_all(rig, container, present)
+        present.clear()
+        if starts_anew:
+            _restart(rig, phone, present)
         else:
-            _limit(rig, phone, present)
+            limit_processor(rig, phone, present)
             rig.replug(phone)
 
     return _on_each(rig, phones, work)
@@ -88,29 +112,23 @@ def _set(rig: Rig, phone: str, fault: Fault, present: Faults) -> None:
     elif fault.kind == "hang":
         if container.state == "running":
             engine.freeze(container.name)
-    elif fault.kind == "unplug":
-        rig.pull(phone)
     elif fault.kind == "reboot":
-        if container.state == "paused":
-            engine.thaw(container.name)
-            present.pop("hang", None)
-        engine.restart(container.name)
-        _settle_started(rig, phone, present)
+        _restart(rig, phone, present)
         return
-    present[fault.kind] = fault.speed
+    elif make(rig, container, fault.kind, fault.value, present):
+        _restart(rig, phone, present)
+    present[fault.kind] = fault.value
     if fault.kind == "slow":
-        _limit(rig, phone, present)
+        limit_processor(rig, phone, present)
 
 
-def _settle_started(rig: Rig, phone: str, present: Faults) -> None:
-    """A container that has just started has no cable, and the processor limit of its creation."""
-    _limit(rig, phone, present)
-    rig.plug(engine.container(rig.container_name(phone)), "unplug" in present)
-
-
-def _limit(rig: Rig, phone: str, present: Faults) -> None:
-    if limit := rig.cpu(phone, present.get("slow")):
-        engine.limit_cpu(rig.container_name(phone), limit)
+def _restart(rig: Rig, phone: str, present: Faults) -> None:
+    container = engine.container(rig.container_name(phone))
+    if container.state == "paused":
+        engine.thaw(container.name)
+        present.pop("hang", None)
+    engine.restart(container.name)
+    settle_started(rig, phone, present)
 
 
 def _on_each(
@@ -132,4 +150,5 @@ def _on_each(
                 outcomes = list(pool.map(attempt, phones))
         finally:
             write_faults(rig.folders.faults, recorded)
+            tell_of_change(rig.folders.root)
     return {phone: problem for phone, problem in outcomes if problem}

@@ -12,19 +12,20 @@ import click
 
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
+from fleetctl.cli.standin_hardware import hardware, hub
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.rack import Rack
 
 
-# Of phones that no fault took down.
-_CURES = {"dead": "died by itself: heal it", "missing": "`fleetctl standin up` makes it anew"}
-
-
 @click.group()
 def command() -> None:
     """Run stand-in phones on this machine: containers that behave like phones."""
+
+
+command.add_command(hardware)
+command.add_command(hub)
 
 
 @command.command()
@@ -107,12 +108,22 @@ def down(app: App, every: bool, images: bool, output: str) -> None:
         progress().print("its rack file went with it: unset PHONERACK_RACK")
 
 
-@command.command()
+class _WithFaults(click.Command):
+    """Its help ends with all faults that there are."""
+
+    def format_epilog(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        from standin.faults import NATURES, form
+
+        with formatter.section("Faults"):
+            formatter.write_dl([(form(kind), nature.meaning) for kind, nature in NATURES.items()])
+
+
+@command.command(cls=_WithFaults)
 @click.argument("nodes")
 @click.argument("faults", nargs=-1, required=True, metavar="FAULT...")
 @pass_app
 def fault(app: App, nodes: str, faults: tuple[str, ...]) -> int:
-    """Set faults on phones: kill, hang, unplug, slow=0.5, reboot."""
+    """Set faults on phones, one or several at once; `fleetctl standin heal` undoes them all."""
     from standin.faults import parse_fault
     from standin.record import open_rig
     from standin.trouble import set_faults
@@ -152,26 +163,34 @@ def list_(app: App, output: str) -> None:
             phone,
             seen.state,
             None if seen.faults is None else [describe(*item) for item in seen.faults.items()],
+            seen.why,
         )
         for phone, seen in look(rig).items()
     ]
     daemon = inspect(rig.folders.root)
     if output == "json":
-        keys = ("name", "state", "faults")
+        keys = ("name", "state", "faults", "why_dead")
         phones = [dict(zip(keys, row, strict=True)) for row in rows]
         print_json({"phones": phones, "daemon": asdict(daemon)})
         return
     print_table(
         ["PHONE", "STATE", "FAULTS"],
         (
-            (phone, state, _CURES[state] if faults is None else " ".join(faults))
-            for phone, state, faults in rows
+            (phone, state, _cure(state, why) if faults is None else " ".join(faults))
+            for phone, state, faults, why in rows
         ),
     )
     if daemon.pid is None:
         progress().print("! the background process is down: `fleetctl standin up` starts it")
     for name, problem in daemon.problems.items():
         progress().print(f"! background service {name}: {problem}", markup=False)
+
+
+def _cure(state: str, why: str | None) -> str:
+    """Of a phone that no fault took down."""
+    if state == "missing":
+        return "`fleetctl standin up` makes it anew"
+    return f"died by itself{f' ({why})' if why else ''}: heal it"
 
 
 def _rack_document(rack: Rack, file: Path) -> dict[str, object]:

@@ -15,6 +15,9 @@ RESISTANCE_OHMS = 0.1
 TOP_UP_PERCENT = 2.0
 """So far the charge falls below its limit before charging begins again."""
 
+EMPTY_PERCENT = 0.5
+"""At this the phone switches off."""
+
 HOT_CELSIUS = 45.0
 COLD_CELSIUS = 0.0
 """Outside these it is not charged."""

@@ -9,7 +9,8 @@ from os import cpu_count
 
 from fleetctl.errors import FleetError
 from standin import engine
-from standin.faults import Faults, read_faults
+from standin.faults import FaultFile
+from standin.hardware.battery import EMPTY_PERCENT
 from standin.hardware.cgroups import Group
 from standin.hardware.files import kept_state, write_hardware
 from standin.hardware.hub import Hub, fed_by
@@ -20,7 +21,6 @@ from standin.hardware.thermal import SHUTDOWN, STATUS_CELSIUS
 from standin.rig import Rig
 from standin.share import QUOTA_PHONES_LIMIT
 
-EMPTY_PERCENT = 0.5
 STARTABLE_PERCENT = 5.0
 """Nobody starts a phone whose battery is empty before it has been charged to this."""
 
@@ -40,11 +40,10 @@ class Plant:
         self.hub = Hub.load(rig.folders.root / HUB)
         self.groups: dict[str, Group] = {}
         self.states = {name: self._kept(name) for name in rig.rack.phones}
-        self._faults: dict[str, Faults] = {}
-        self._faults_stamp: object = None
+        self._faults = FaultFile(rig.folders.faults)
+        self._faults.changed()
         self._used: dict[str, float] = {}
         self._loads: dict[str, float | None] = dict.fromkeys(rig.rack.phones)
-        self.read_faults()
 
     def _kept(self, name: str) -> HardwareState:
         state = kept_state(self.rig.folders.hardware(name))
@@ -59,19 +58,15 @@ class Plant:
 
     def read_faults(self) -> None:
         """Take up new faults, and what they do at once: a hot phone is hot, a healed one is not."""
-        path = self.rig.folders.faults
-        stamp = path.stat().st_mtime_ns if path.exists() else None
-        if stamp == self._faults_stamp:
+        before = self._faults.faults
+        if not self._faults.changed():
             return
-        before, self._faults = self._faults, read_faults(path)
-        if self._faults_stamp is not None or before:
-            for name, state in self.states.items():
-                was, now = ("hot" in each.get(name, {}) for each in (before, self._faults))
-                if now and not was:
-                    self._set_heat(name, max(state.heat.body_celsius, HOT_CELSIUS))
-                elif was and not now:
-                    self._set_heat(name, state.surroundings.ambient_celsius + 1)
-        self._faults_stamp = stamp
+        for name, state in self.states.items():
+            was, now = ("hot" in each.get(name, {}) for each in (before, self._faults.faults))
+            if now and not was:
+                self._set_heat(name, max(state.heat.body_celsius, HOT_CELSIUS))
+            elif was and not now:
+                self._set_heat(name, state.surroundings.ambient_celsius + 1)
 
     def _set_heat(self, name: str, celsius: float) -> None:
         state = self.states[name]
@@ -81,10 +76,10 @@ class Plant:
         self.states[name] = replace(state, heat=heat)
 
     def outside(self, name: str, load: float | None) -> Outside:
-        faults = self._faults.get(name, {})
+        faults = self._faults.faults.get(name, {})
         lying = {
             self.states[each].surroundings.outlet
-            for each, kinds in self._faults.items()
+            for each, kinds in self._faults.faults.items()
             if "hub-lies" in kinds and each in self.states
         }
         slow = faults.get("slow")

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).resolve().parents[2]
 FLEETCTL = Path(sys.executable).with_name("fleetctl")
@@ -99,6 +100,15 @@ phones:
             text=True,
             capture_output=True,
         )
+
+    def container(self, phone: str, *command: str) -> str:
+        """What a command says inside a phone's container, past ssh, as Android's root."""
+        return output("podman", "exec", f"{self.namespace}-{phone}", *command)
+
+    def hardware(self, *arguments: str) -> dict[str, dict[str, Any]]:
+        """`standin hardware` with these arguments: what it says of each phone."""
+        phones = json.loads(self.standin("hardware", *arguments, "-o", "json"))["phones"]
+        return {phone["name"]: phone for phone in phones}
 
     def answers(self, phone: str, tries: int = 1) -> bool:
         """Whether ssh gets through to the phone within so many tries of 2 s."""

@@ -21,6 +21,8 @@ def traces(rack: SmallRack) -> list[str]:
     links = json.loads(output("ip", "-json", "link", "show"))
     found = [
         *output("podman", "ps", "--all", "--format={{.Names}}").splitlines(),
+        *output("podman", "volume", "ls", "--quiet").splitlines(),
+        *output("losetup", "--list", "--noheadings", "--output=BACK-FILE").splitlines(),
         *(f"namespace {path.name}" for path in Path("/run/netns").glob("*")),
         *(f"interface {link['ifname']}" for link in links),
         *Path("/proc/self/mountinfo").read_text().splitlines(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,19 +10,50 @@ import pytest
 
 from fleetctl.rack import InputError
 from standin.engine import Container
-from standin.faults import Fault, observed, parse_fault, read_faults, write_faults
+from standin.fabric import check_rate, degraded_rate
+from standin.faults import (
+    Fault,
+    FaultFile,
+    Faults,
+    observed,
+    parse_fault,
+    read_faults,
+    write_faults,
+)
+from standin.flapping import is_down
 
 RUNNING = Container("pr-r-phone001", "r", "phone001", "/r", "image", "running", 4711)
 PAUSED = replace(RUNNING, state="paused")
 DEAD = replace(RUNNING, state="dead", pid=0)
 
 
-@pytest.mark.parametrize("text", ["kill", "hang", "unplug", "reboot", "slow=0.5"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("kill", "hang", "unplug", "reboot", "slow=0.5", "hot", "100mbit", "300mbit", "hub-lies"),
+        *(
+            "flap=20s",
+            "syn-loss=3%",
+            "syn-loss=0.5%",
+            "disk-full",
+            "disk-full=200m",
+            "disk-full=5k",
+        ),
+        *("clock=+90s", "clock=-7200s", "clock=1970", "battery-hang", "battery-hang=1in15"),
+        "battery-hang=ssh",
+    ],
+)
 def test_a_fault_reads_as_it_is_written(text: str) -> None:
     assert str(parse_fault(text)) == text
 
 
-@pytest.mark.parametrize("text", ["", "hot", "kill=1", "slow", "slow=", "slow=half", "Kill", "=1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "melt", "kill=1", "slow", "slow=", "slow=half", "Kill", "=1", "clock", "flap="),
+        *("hot=50", "syn-loss=much"),
+    ],
+)
 def test_an_unknown_fault_is_answered_with_all_that_there_are(text: str) -> None:
     with pytest.raises(InputError) as refused:
         parse_fault(text)
@@ -32,6 +64,54 @@ def test_an_unknown_fault_is_answered_with_all_that_there_are(text: str) -> None
 def test_a_phone_can_only_be_slowed_down_and_not_stopped(speed: str) -> None:
     with pytest.raises(InputError, match="less than 1"):
         parse_fault(f"slow={speed}")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("clock=90", "offset such as"),
+        ("clock=1971", "offset such as"),
+        ("syn-loss=0%", "more than 0"),
+        ("syn-loss=101%", "at most 100"),
+        ("flap=1s", "2 to 3600"),
+        ("disk-full=lots", "4m or 1g"),
+        ("battery-hang=often", "1in15"),
+    ],
+)
+def test_a_value_out_of_range_is_told_with_its_range(text: str, hint: str) -> None:
+    with pytest.raises(InputError) as refused:
+        parse_fault(text)
+    assert hint in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("clock=+1.5m", "clock=+90s"), ("disk-full=0", "disk-full"), ("flap=20", "flap=20s")],
+)
+def test_a_value_has_one_form(text: str, same: str) -> None:
+    assert str(parse_fault(text)) == same
+
+
+def test_a_flapping_link_that_is_down_just_now_is_not_unplugged() -> None:
+    assert observed({"flap": 20.0}, RUNNING, is_plugged=False) == {"flap": 20.0}
+    both: Faults = {"flap": 20.0, "unplug": None}
+    assert observed(both, RUNNING, is_plugged=False) == both
+
+
+def test_a_link_flaps_once_a_period_and_for_less_than_half_of_it() -> None:
+    down = [is_down(20.0, tenth / 10) for tenth in range(400)]
+    assert sum(down) == 60
+    assert sum(now and not before for before, now in itertools.pairwise(down)) == 2
+    assert sum(is_down(2.0, tenth / 10) for tenth in range(20)) == 10
+
+
+@pytest.mark.parametrize(
+    ("rate", "degraded"),
+    [(None, "100mbit"), ("1gbit", "100000kbit"), ("200mbit", "20000kbit"), ("2.5mbit", "250kbit")],
+)
+def test_a_degraded_link_keeps_its_part_of_the_racks_rate(rate: str | None, degraded: str) -> None:
+    assert degraded_rate(rate, 100) == degraded
+    assert check_rate(degraded)
 
 
 def test_a_frozen_phone_hangs_whoever_froze_it() -> None:
@@ -70,3 +150,12 @@ def test_recorded_faults_survive_and_healed_phones_leave_no_entry(tmp_path: Path
 def test_only_slow_has_a_speed() -> None:
     assert parse_fault("slow=0.25") == Fault("slow", 0.25)
     assert parse_fault("hang") == Fault("hang", None)
+
+
+def test_who_looks_often_reads_only_what_has_changed(tmp_path: Path) -> None:
+    file = FaultFile(tmp_path / "faults.json")
+    assert not file.changed()
+    write_faults(tmp_path / "faults.json", {"phone001": {"slow": 0.5}})
+    assert file.changed()
+    assert file.faults == {"phone001": {"slow": 0.5}}
+    assert not file.changed()
