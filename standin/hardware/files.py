@@ -7,7 +7,6 @@ A phone's folder of these files is mounted into its container, where `getprop`, 
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 
 from standin.hardware.battery import capacity_ampere_hours, health_word, terminal_volts
@@ -40,19 +39,20 @@ def render(state: HardwareState) -> dict[str, str]:
     }
 
 
-def write_hardware(folder: Path, state: HardwareState) -> None:
-    """Write the files that have changed, each at one moment; cheap enough for every second.
+def write_hardware(
+    folder: Path, state: HardwareState, written: dict[str, str] | None = None
+) -> dict[str, str]:
+    """Write the files that are not as in `written`, each at one moment; returns what they hold now.
 
     Nothing is synced to the disk: after a power cut of this machine no phone runs any more.
     """
-    for name, text in {STATE: state.to_json(), **render(state)}.items():
-        path = folder / name
-        with suppress(FileNotFoundError):
-            if path.read_text() == text:
-                continue
-        temporary = folder / f".{name}.new"
-        temporary.write_text(text)
-        temporary.replace(path)
+    wanted = {STATE: state.to_json(), **render(state)}
+    for name, text in wanted.items():
+        if written is None or written.get(name) != text:
+            temporary = folder / f".{name}.new"
+            temporary.write_text(text)
+            temporary.replace(folder / name)
+    return wanted
 
 
 def kept_state(folder: Path) -> HardwareState | None:

@@ -43,6 +43,7 @@ class Plant:
         self._faults = FaultFile(rig.folders.faults)
         self._faults.changed()
         self._used: dict[str, float] = {}
+        self._written: dict[str, dict[str, str]] = {}
         self._loads: dict[str, float | None] = dict.fromkeys(rig.rack.phones)
 
     def _kept(self, name: str) -> HardwareState:
@@ -153,7 +154,8 @@ class Plant:
         """Files and processor limits follow the states; returns phones that switch off."""
         ending = []
         for name, state in self.states.items():
-            write_hardware(self.rig.folders.hardware(name), state)
+            folder = self.rig.folders.hardware(name)
+            self._written[name] = write_hardware(folder, state, self._written.get(name))
             if outsides[name].load is None:
                 continue
             group = self.groups.get(name)

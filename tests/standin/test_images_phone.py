@@ -271,6 +271,21 @@ class TestEquippedPhone:
     def test_battery_status_is_the_hardwares(self, equipped: Phone) -> None:
         assert equipped.output("termux-battery-status") == '{"percentage": 80}'
 
+    @pytest.mark.parametrize(
+        ("when", "over_ssh", "elsewhere"),
+        [("always", True, True), ("ssh", True, False), ("1in1", True, True)],
+    )
+    def test_the_battery_call_hangs_when_it_is_told_to(
+        self, equipped: Phone, when: str, over_ssh: bool, elsewhere: bool
+    ) -> None:
+        (equipped.folder / "hw/battery_hang").write_text(f"{when}\n")
+        try:
+            call = "timeout 2 termux-battery-status >/dev/null; echo $?"
+            assert equipped.output(call) == ("124" if over_ssh else "0")
+            assert equipped.output(f"unset SSH_CONNECTION; {call}") == ("124" if elsewhere else "0")
+        finally:
+            (equipped.folder / "hw/battery_hang").unlink()
+
     @pytest.mark.parametrize("version", ["4.1.8", "5.0.11"])
     def test_mpi_sums_torch_tensors(self, equipped: Phone, version: str) -> None:
         equipped.output(f"apt-get install -y --allow-downgrades openmpi={version}-0")
