@@ -92,3 +92,15 @@ def fits(line: str, authority: Ed25519PublicKey, key: Ed25519PublicKey, grant: G
         and certificate.critical_options == grant.limits
         and certificate.valid_before == FOREVER
     )
+
+
+def certified_key(line: str) -> str | None:
+    """The public line of the key that a certificate is about; None if it is no certificate."""
+    try:
+        certificate = serialization.load_ssh_public_identity(line.encode())
+    except ValueError:
+        return None
+    if not isinstance(certificate, SSHCertificate):
+        return None
+    holder = certificate.public_key()
+    return public_line(holder) if isinstance(holder, Ed25519PublicKey) else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from fleetctl.rack.document import Document, read_document
 from fleetctl.rack.errors import Mistake, RackError
 from fleetctl.rack.files import write_atomic
-from fleetctl.rack.model import Rack
+from fleetctl.rack.model import Phone, Rack
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,17 @@ def merge(rack: Rack, document: Document, entries: Mapping[str, Locked]) -> Rack
     """
     phones = dict(rack.phones)
     warnings = list(rack.warnings)
+    left = dict(rack.left)
     for name, entry in entries.items():
         if name not in phones:
             warnings.append(
-                document.mistake(("phones", name), f"{name} is not in the rack file", "retire it")
+                document.mistake(
+                    ("phones", name),
+                    f"{name} is not in the rack file",
+                    f"retire it: `ansible-playbook playbooks/retire.yml -l {name}`",
+                )
             )
+            left[name] = _as_phone(name, entry)
             continue
         phone = phones[name]
         theirs = rack.network.dhcp == "theirs"
@@ -91,7 +97,13 @@ def merge(rack: Rack, document: Document, entries: Mapping[str, Locked]) -> Rack
             api_level=entry.api_level or phone.api_level,
             address=entry.address if theirs and entry.address else phone.address,
         )
-    return replace(rack, phones=phones, warnings=tuple(warnings))
+    return replace(rack, phones=phones, warnings=tuple(warnings), left=left)
+
+
+def _as_phone(name: str, entry: Locked) -> Phone:
+    return Phone(
+        name, entry.address or "", api_level=entry.api_level, serial=entry.serial, mac=entry.mac
+    )
 
 
 def write_lock(path: Path, rack: str, entries: Mapping[str, Locked]) -> None:

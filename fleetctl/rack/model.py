@@ -150,6 +150,8 @@ class Rack:
     """Without one, all packages come from the operator's folder."""
     thresholds: Thresholds = Thresholds()
     warnings: tuple[Mistake, ...] = ()
+    left: Mapping[str, Phone] = field(default_factory=dict)
+    """Phones that are enrolled and have no place in the rack file any more: to be retired."""
 
     @property
     def enrolled(self) -> list[str]:

@@ -17,7 +17,17 @@ VERSION = 1
 """Newest version of the rack file and the lock file that this program reads."""
 
 RESERVED_NAMES = frozenset(
-    {"all", "ungrouped", "phones", "empty", "services", "controller", "monitoring", "localhost"}
+    {
+        "all",
+        "ungrouped",
+        "phones",
+        "empty",
+        "left",
+        "services",
+        "controller",
+        "monitoring",
+        "localhost",
+    }
     | {"ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands"}
     | {"bare"}
 )

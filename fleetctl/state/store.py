@@ -195,14 +195,16 @@ class State:
         with self._transaction() as database:
             database.execute("UPDATE wanted_revocations SET version = ?", (version,))
 
-    def forget(self, phones: Iterable[str]) -> None:
+    def forget(self, phones: Iterable[str], *, keep_drains: bool = False) -> None:
         """Drop all that is known of `phones`: others will bear their names. Raises Held."""
         names = list(phones)
+        tables = ["health", "contacts", "adb_tries", "revocations"]
+        tables += [] if keep_drains else ["drains"]
         with self._transaction() as database:
             holders = dict(database.execute("SELECT phone, run FROM allocations"))
             if held := {phone: holders[phone] for phone in names if phone in holders}:
                 raise Held(held)
-            for table in ("drains", "health", "contacts", "adb_tries", "revocations"):
+            for table in tables:
                 database.executemany(
                     f"DELETE FROM {table} WHERE phone = ?",  # noqa: S608  names of ours
                     [(phone,) for phone in names],

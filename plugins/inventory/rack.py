@@ -24,7 +24,8 @@ short_description: Hosts, groups and variables of a phone rack
 description:
   - Reads a rack file, the lock file that enrolment wrote for it, and the rack's state.
   - Gives one host a phone, the hosts C(services) and C(controller), the groups C(phones),
-    C(monitoring) and C(drained), one group a switch, and one for each group of the rack file.
+    C(monitoring), C(drained), C(empty) (places without a phone) and C(left) (phones without a
+    place), one group a switch, and one for each group of the rack file.
 """
 
 EXAMPLES = r"""
@@ -86,6 +87,10 @@ class InventoryModule(BaseInventoryPlugin):
         for phone in rack.phones.values():
             self.inventory.add_host(phone.name)
             self._set(phone.name, rack_vars.phone_variables(phone, paths))
+        for phone in rack.left.values():
+            self.inventory.add_host(phone.name)
+            self._set(phone.name, rack_vars.phone_variables(phone, paths))
+        self._add_group("left", list(rack.left))
         for group, members in rack.groups.items():
             self._add_group(group, members)
         self._set("phones", rack_vars.phones_variables(rack, paths))

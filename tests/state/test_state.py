@@ -114,7 +114,11 @@ def test_what_was_known_of_a_phone_is_forgotten_for_the_next_one_of_its_name(sta
         state.record_adb({phone: True}, NOW)
         state.record_health(phone, "OK", "", NOW)
         state.record_revocations({phone: 1})
-        state.drain([phone], "ann", "screen broken")
+        state.drain([phone], "ann", "screen broken", now=NOW)
+    state.forget(["phone002"], keep_drains=True)
+    assert state.phones()["phone002"] == PhoneFacts(
+        drains=(Drain("ann", "screen broken", "person", NOW),)
+    )
     state.forget(["phone001"])
     assert state.phones().keys() == {"phone002"}
 
