@@ -1,9 +1,9 @@
-"""`fleetctl check rack`"""
+"""`fleetctl check [NODES]` and `fleetctl check rack`"""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 
 import click
 
@@ -14,9 +14,34 @@ if TYPE_CHECKING:
     from fleetctl.rack import RackError
 
 
-@click.group()
+class _NodesGroup(click.Group):
+    """A group whose first word may also be a node set: then phones are checked."""
+
+    @override
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in self.commands:
+            return super().resolve_command(ctx, args)
+        from fleetctl.cli.check_phones import check_phones
+
+        return check_phones.name, check_phones, args
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Nothing, or options first: all phones.
+        helps = {"-h", "--help"} & set(args[:1])
+        if not helps and (not args or args[0].startswith("-")):
+            args = ["@phones", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_NodesGroup, subcommand_metavar="[NODES | COMMAND] [OPTIONS]")
 def command() -> None:
-    """Check the rack file."""
+    """Check NODES, else all phones: whether each can take a job, and what to do if not.
+
+    `fleetctl check rack` checks the rack file instead.
+    """
 
 
 @command.command("rack")

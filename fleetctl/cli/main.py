@@ -15,7 +15,7 @@ from fleetctl.errors import ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
 COMMANDS = {
-    "check": "Check the rack file.",
+    "check": "Check phones, or the rack file.",
     "data": "Prepare data sets and list them.",
     "drain": "Keep phones out of jobs.",
     "jobs": "List runs, newest first.",

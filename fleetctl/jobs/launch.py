@@ -18,7 +18,8 @@ from typing import Any
 
 from fleetctl import __version__
 from fleetctl.checks import phone as preflight
-from fleetctl.checks.registry import Outcome, worst
+from fleetctl.checks.health import keep
+from fleetctl.checks.registry import Outcome
 from fleetctl.errors import FleetError
 from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, settle, staging
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
@@ -101,7 +102,7 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
             outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
             failed = _failures(outcomes)
             if not dry:
-                _keep(room.state, facts, outcomes)
+                keep(room.state, facts, outcomes)
     ready = [phone for phone in facts if phone not in failed]
     if len(ready) < wish.least:
         raise choose.too_few(wish.least, ready, choice, failed)
@@ -117,31 +118,6 @@ def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
         for name, found in outcomes.items()
         if (critical := [o for o in found if o.result.status == "CRITICAL"])
     }
-
-
-def _keep(
-    state: State,
-    facts: Mapping[str, preflight.PhoneFacts],
-    outcomes: Mapping[str, Sequence[Outcome]],
-) -> None:
-    answered = {name: found.answered for name, found in facts.items()}
-    state.record_contact(
-        {name: yes for name, yes in answered.items() if yes is not None},
-        why={name: found.problem for name, found in facts.items()},
-    )
-    state.record_revocations(
-        {
-            name: version
-            for name, found in facts.items()
-            if (version := found.revocations) is not None
-        }
-    )
-    for name, found in outcomes.items():
-        # A phone that is silent is lost; one that refuses, or is another, is out of order.
-        if answered[name] is not False:
-            status = worst(outcome.result for outcome in found)
-            told = [o.result.message for o in found if o.result.status == status != "OK"]
-            state.record_health(name, status, "; ".join(told))
 
 
 def _tell(room: Room, outcomes: Mapping[str, Sequence[Outcome]], failed: Mapping[str, str]) -> None:

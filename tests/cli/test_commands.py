@@ -79,3 +79,18 @@ def test_check_rack_shows_warnings(rack_file: Path) -> None:
     assert done.exit_code == 0
     assert "30 phones on Wi-Fi share its air time" in done.stdout
     assert "not enrolled: phone[001-030]" in done.stdout
+
+
+def test_check_without_any_answer_ends_with_four_and_says_why(rack_file: Path) -> None:
+    done = fleetctl("check")
+    assert done.exit_code == 4
+    assert "CRITICAL phone[001-003]: has no host key in" in " ".join(done.stdout.split())
+    found = json.loads(fleetctl("check", "phone002", "-o", "json").stdout)["phones"]
+    assert [phone["name"] for phone in found] == ["phone002"]
+    assert found[0]["checks"][0]["status"] == "CRITICAL"
+
+
+def test_check_knows_node_sets_from_commands(rack_file: Path) -> None:
+    assert "no phone racks in this rack" in str(fleetctl("check", "racks").exception)
+    assert fleetctl("check", "rack").exit_code == 0
+    assert "[NODES | COMMAND]" in fleetctl("check", "--help").stdout

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from fleetctl.checks.health import keep
 from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
-from fleetctl.jobs.launch import _keep
 from fleetctl.provision.revocation import Revoked, make_krl
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
@@ -146,7 +146,7 @@ def test_only_silence_counts_as_no_contact(
     facts = {"phone001": read("phone001", "10.0.0.1", Result(None, error=error), (1.0, 2.0))}
     with State(tmp_path / "state.db") as state:
         state.record_contact({"phone001": True})
-        _keep(state, facts, judge(facts, RACK))
+        keep(state, facts, judge(facts, RACK))
         known = state.phones()["phone001"]
         assert facts["phone001"].answered is answered
         assert (known.contact.missed_since is not None) == (answered is False)
