@@ -153,7 +153,7 @@ def folded(outcomes: Mapping[str, Iterable[Outcome]], *statuses: Status) -> list
     for name, found in outcomes.items():
         for outcome in found:
             if outcome.result.status in statuses:
-                said = outcome.result.message.removeprefix(f"{name}: ")
+                said = outcome.result.message.removeprefix(name).removeprefix(":").lstrip()
                 phones.setdefault((said, outcome.check.cure), []).append(name)
     return [f"{fold(names)}: {said}; {cure}" for (said, cure), names in phones.items()]
 
