@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +40,20 @@ def lock_file_of(rack_file: Path, paths: RackPaths) -> Path:
     return beside if beside.is_file() else paths.lock_file
 
 
+@contextmanager
+def _all_in_use() -> Iterator[None]:
+    """Without the search for garbage, of which reading makes none: at 5,000 phones it would take
+    half of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_all_in_use()
 def load_rack(rack_file: str | os.PathLike[str]) -> Rack:
     """Read a rack file and its lock file. Raises RackError with every mistake in them."""
     from fleetctl.rack.build import Builder

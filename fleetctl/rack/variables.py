@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from fleetctl.rack.model import PHONE_PORT, Phone, Rack
@@ -86,7 +86,7 @@ def phone_variables(phone: Phone, paths: RackPaths) -> dict[str, Any]:
     """Variables of one phone, beside those of its group."""
     return {
         "ansible_host": phone.address,
-        "ansible_ssh_common_args": _ssh_arguments(phone.name, paths.known_hosts),
+        "ansible_ssh_common_args": _ssh_arguments(phone.name, paths),
         "phone_name": phone.name,
         "phone_address": phone.address,
         "phone_mac": phone.mac,
@@ -107,7 +107,7 @@ def services_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "ansible_host": address,
         "ansible_port": 22,
         "ansible_user": "root",
-        "ansible_ssh_common_args": _ssh_arguments(SERVICES, paths.known_hosts),
+        "ansible_ssh_common_args": _ssh_arguments(SERVICES, paths),
         **_ssh_variables(rack, paths),
     }
 
@@ -126,12 +126,16 @@ def _ssh_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
     }
 
 
-def _ssh_arguments(alias: str, known_hosts: Path) -> str:
+def _ssh_arguments(alias: str, paths: RackPaths) -> str:
     """Host keys are known by name, not by address, and from the rack's own file only."""
+    return f"{_common_ssh_arguments(paths)} -o HostKeyAlias={alias}"
+
+
+@cache
+def _common_ssh_arguments(paths: RackPaths) -> str:
     options = (
         "IdentitiesOnly=yes",
-        f'UserKnownHostsFile="{known_hosts}"',
-        f"HostKeyAlias={alias}",
+        f'UserKnownHostsFile="{paths.known_hosts}"',
         "StrictHostKeyChecking=yes",
     )
     return " ".join(f"-o {shlex.quote(option)}" for option in options)
