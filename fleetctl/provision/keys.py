@@ -63,7 +63,6 @@ class Result:
     authority: str
     operator: str
     trust: str
-    signers: str
     hosts: dict[str, str]
     ranks: dict[str, str]
     revoked: str
@@ -163,10 +162,8 @@ class Authority:
         self.certify("operator-cert.pub", key, grant)
         return public_line(key)
 
-    def release_signers(self) -> str:
-        """The line by which phones know who signs their releases; makes the key first."""
-        key = self._key_pair(signing.KEY, signing.signer(self.rack))
-        return signing.allowed_signers(self.rack, public_line(key.public_key()))
+    def have_release_key(self) -> None:
+        self._key_pair(signing.KEY, signing.signer(self.rack))
 
     def certify_hosts(self, phones: Mapping[str, str]) -> dict[str, str]:
         """Certificates of the phones that are enrolled, by name."""
@@ -227,7 +224,7 @@ def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
     hosts = authority.certify_hosts(request.phones)
     ranks = authority.certify_ranks(request.ranks, request.cidr)
     trust = authority.be_trusted(request.phones)
-    signers = authority.release_signers()
+    authority.have_release_key()
     return Result(
         changed=sorted(set(authority.changed)),
         unknown=sorted(request.phones.keys() - hosts.keys() - authority.refused.keys()),
@@ -235,7 +232,6 @@ def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
         authority=public_line(authority.public),
         operator=operator,
         trust=trust,
-        signers=signers,
         hosts=hosts,
         ranks=ranks,
         revoked=base64.b64encode(krl).decode(),

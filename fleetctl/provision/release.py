@@ -55,13 +55,15 @@ class UnknownVersionError(ReleaseError):
 class Bundle:
     """A bundle that lies ready; `changed` says whether it was written just now.
 
-    Where it would only be written, `sha256` is empty.
+    `signers` is the line that a phone verifies it by. Where it would only be written, `sha256` is
+    empty.
     """
 
     version: str
     target: str
     bundle: str
     sha256: str
+    signers: str
     changed: bool
 
 
@@ -81,9 +83,9 @@ def build(
     version = _version({**python, str(native.SOURCE): source}, processor)
     path = _path(folder, version, target)
     if is_good(path, key):
-        return _describe(path, version, target, changed=False)
+        return _describe(path, version, target, key, changed=False)
     if check:
-        return Bundle(version, target, str(path), "", changed=True)
+        return Bundle(version, target, str(path), "", signing.allowed_signers(key), changed=True)
     files = {
         **python,
         f"lib/{native.HOSTNAME_LIBRARY}": native.compile_library(_ROOT, made_for),
@@ -95,7 +97,7 @@ def build(
     }
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(path, pack(files, {"version": version, "target": target, "cpu": cpu}, key))
-    return _describe(path, version, target, changed=True)
+    return _describe(path, version, target, key, changed=True)
 
 
 def former(version: str, target: str, folder: Path, key: Path) -> Bundle:
@@ -116,7 +118,7 @@ def former(version: str, target: str, folder: Path, key: Path) -> Bundle:
             f"{path} is damaged, or not signed by {key}: check that version of the project out "
             "and run site.yml -t release from there"
         )
-    return _describe(path, version, target, changed=False)
+    return _describe(path, version, target, key, changed=False)
 
 
 def is_good(path: Path, key: Path) -> bool:
@@ -167,9 +169,10 @@ def _path(folder: Path, version: str, target: str) -> Path:
     return folder / f"phonerack-{version}-{target}.tar.gz"
 
 
-def _describe(path: Path, version: str, target: str, changed: bool) -> Bundle:
+def _describe(path: Path, version: str, target: str, key: Path, *, changed: bool) -> Bundle:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Bundle(version, target, str(path), digest, changed)
+    signers = signing.allowed_signers(key)
+    return Bundle(version, target, str(path), digest, signers, changed)
 
 
 def _python_files() -> dict[str, bytes]:

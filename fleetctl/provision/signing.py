@@ -1,7 +1,7 @@
 """Signatures under releases, made and checked by ssh-keygen.
 
 A rack's release key lies in its ssh folder on the controller and never leaves it; phones get the
-line that names it (`allowed_signers`) from role `ssh`.
+line that names it (`allowed_signers`) with every release.
 """
 
 from __future__ import annotations
@@ -28,9 +28,13 @@ def signer(rack: str) -> str:
     return f"{KEY}@{rack}"
 
 
-def allowed_signers(rack: str, public: str) -> str:
-    """The line by which a phone knows the key (`ssh-ed25519 AAAA…`) that signs its releases."""
-    return f'{signer(rack)} namespaces="{NAMESPACE}" {public}'
+def allowed_signers(key: Path) -> str:
+    """The line by which ssh-keygen knows who signs with this key; empty where there is none."""
+    try:
+        kind, public, who = Path(f"{key}.pub").read_text().split()
+    except FileNotFoundError:
+        return ""
+    return f'{who} namespaces="{NAMESPACE}" {kind} {public}'
 
 
 def sign(key: Path, content: bytes) -> bytes:
@@ -45,15 +49,13 @@ def sign(key: Path, content: bytes) -> bytes:
 
 def is_signed(key: Path, content: bytes, signature: bytes) -> bool:
     """Whether `signature` is this key's under exactly this content. Raises SigningError."""
-    public = Path(f"{key}.pub")
-    if not public.exists():
-        raise SigningError(f"no release key at {public}: `site.yml -t controller` makes it")
-    rack = "any"
+    signers = allowed_signers(key)
     with tempfile.TemporaryDirectory(prefix="phonerack-") as scratch:
         line, file = Path(scratch) / "signers", Path(scratch) / "signature"
-        line.write_text(allowed_signers(rack, " ".join(public.read_text().split()[:2])) + "\n")
+        line.write_text(signers + "\n")
         file.write_bytes(signature)
-        options = ("-n", NAMESPACE, "-I", signer(rack), "-f", str(line), "-s", str(file))
+        who = signers.partition(" ")[0]
+        options = ("-n", NAMESPACE, "-I", who, "-f", str(line), "-s", str(file))
         return _ssh_keygen("-Y", "verify", *options, content=content).returncode == 0
 
 

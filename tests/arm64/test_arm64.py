@@ -50,7 +50,7 @@ class Phone:
             "archive": f"/shared/{Path(made.bundle).name}",
             "root": f"/shared/{processor}/phonerack",
             **{"version": made.version, "target": TARGET},
-            **{"signers": "/shared/signers", "signer": "release@rack1"},
+            **{"signers": made.signers, "signer": "release@rack1"},
         }
         (self.shared / "arguments.json").write_text(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
         module = "/src/plugins/modules/phone_release.py"
@@ -94,8 +94,7 @@ def phone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Phone]:
 
 @pytest.fixture(scope="module")
 def build(phone: Phone) -> Callable[..., release.Bundle]:
-    keys = fulfil(phone.shared / "ssh", Request("rack1", {}))
-    (phone.shared / "signers").write_text(keys.signers + "\n")
+    fulfil(phone.shared / "ssh", Request("rack1", {}))
 
     def make(processor: str | None = None) -> release.Bundle:
         return release.build(

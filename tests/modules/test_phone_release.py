@@ -31,9 +31,9 @@ CPU = {"machine": MACHINE, "processor": "generic", "features": []}
 
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The controller's ssh folder, with the release key and the line that phones get of it."""
+    """The controller's ssh folder, with the release key."""
     folder = tmp_path_factory.mktemp("ssh")
-    (folder / "signers").write_text(fulfil(folder, Request("rack1", {})).signers + "\n")
+    fulfil(folder, Request("rack1", {}))
     return folder
 
 
@@ -84,7 +84,7 @@ def run(run_module, root: Path, ssh: Path) -> Callable[..., dict[str, Any]]:
     """The module with what is equal for all tests."""
 
     def call(version: str, check: bool = False, **options: Any) -> dict[str, Any]:
-        trust = {"signers": (ssh / "signers").read_text(), "signer": "release@rack1"}
+        trust = {"signers": signing.allowed_signers(ssh / "release"), "signer": "release@rack1"}
         given = {"root": str(root), "version": version, "target": TARGET, **trust, **options}
         return run_module("phone_release", check=check, **given)
 
@@ -217,7 +217,8 @@ def test_a_signature_for_another_purpose_is_none(install, run, root, ssh, monkey
 def test_a_new_key_is_asked_of_what_is_installed_too(install, run, root, ssh, tmp_path):
     install("1.0")
     new = tmp_path / "new"
-    trust = {"signers": fulfil(new, Request("rack1", {})).signers}
+    fulfil(new, Request("rack1", {}))
+    trust = {"signers": signing.allowed_signers(new / "release")}
     old = root / "releases/phonerack-1.0-linux-x86_64.tar.gz"
 
     assert "not signed" in refused(run, "1.0", archive=str(old), **trust)
@@ -319,7 +320,7 @@ def test_a_disk_that_fills_up_leaves_the_running_release(install, run, root, ssh
     arguments = {
         "archive": str(tmp_path / "1.1.tar.gz"),
         **{"root": str(root), "version": "1.1", "target": TARGET},
-        **{"signers": (ssh / "signers").read_text(), "signer": "release@rack1"},
+        **{"signers": signing.allowed_signers(ssh / "release"), "signer": "release@rack1"},
     }
     (tmp_path / "arguments.json").write_text(json.dumps({"ANSIBLE_MODULE_ARGS": arguments}))
     script = """

@@ -159,7 +159,9 @@ def test_the_command_prints_one_json_line(tmp_path, key) -> None:
     done = subprocess.run(
         [*command, "--target=linux-x86_64"], cwd=PROJECT, capture_output=True, text=True, check=True
     )
-    assert set(json.loads(done.stdout)) == {"version", "target", "bundle", "sha256", "changed"}
+    assert set(json.loads(done.stdout)) == {
+        *("version", "target", "bundle", "sha256", "signers", "changed")
+    }
     wrong = subprocess.run(
         [*command, "--target=windows"], cwd=PROJECT, capture_output=True, text=True, check=False
     )
