@@ -1,0 +1,173 @@
+"""Stand-in switches behind ssh, in a thread of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import asyncssh
+
+from standin.switches.device import Device
+from standin.switches.session import Session
+from standin.switches.terminal import Terminal
+
+_TICK_SECONDS = 0.05
+
+# What a switch of 2010 offers, and nothing else.
+_SHA1_ONLY: dict[str, Any] = {
+    "kex_algs": ["diffie-hellman-group14-sha1"],
+    "mac_algs": ["hmac-sha1"],
+    "encryption_algs": ["aes128-cbc"],
+    "signature_algs": ["ssh-rsa"],
+}
+
+
+class _Login(asyncssh.SSHServer):
+    def __init__(self, device: Device) -> None:
+        self.device = device
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self.close: Callable[[], None] = conn.abort
+        if self.device.down:
+            conn.abort()
+        self.device.on_down.append(self.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        self.device.on_down.remove(self.close)
+
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return self.device.accounts.get(username) == password
+
+
+@dataclass
+class SwitchServer:
+    """Serves devices over ssh until it is stopped. Thread-safe where it says so."""
+
+    host_key: asyncssh.SSHKey = field(
+        default_factory=lambda: asyncssh.generate_private_key("ssh-rsa", key_size=2048)
+    )
+    _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
+    _devices: list[Device] = field(default_factory=list)
+    _servers: list[asyncssh.SSHAcceptor] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._ticking = asyncio.run_coroutine_threadsafe(self._tick(), self._loop)
+
+    def serve(self, device: Device, address: str, port: int = 0) -> int:
+        """Listen for one device; the port that was taken. From any thread."""
+        return self._run(self._serve(device, address, port))
+
+    def on(self, device: Device, act: Callable[[Device], Any]) -> Any:
+        """Look at a device, or change it, between two of its lines. From any thread."""
+
+        async def call() -> Any:
+            device.tick()
+            return act(device)
+
+        return self._run(call())
+
+    def stop(self) -> None:
+        """Close everything. From any thread."""
+        self._ticking.cancel()
+        self._run(self._close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _run[Result](self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    async def _close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for device in self._devices:
+            for close in list(device.on_down):
+                close()
+        await asyncio.sleep(0)
+
+    async def _tick(self) -> None:
+        while True:
+            for device in self._devices:
+                device.tick()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    async def _serve(self, device: Device, address: str, port: int) -> int:
+        async def talk(process: asyncssh.SSHServerProcess[str]) -> None:
+            await _Talk(device, process).run()
+
+        server = await asyncssh.create_server(
+            lambda: _Login(device),
+            address,
+            port,
+            server_host_keys=[self.host_key],
+            process_factory=talk,
+            line_editor=False,
+            **(_SHA1_ONLY if device.knobs.sha1_only else {}),
+        )
+        self._servers.append(server)
+        self._devices.append(device)
+        return server.get_port()
+
+
+class _Talk:
+    """One terminal over one ssh channel."""
+
+    def __init__(self, device: Device, process: asyncssh.SSHServerProcess[str]) -> None:
+        self.device = device
+        self.process = process
+        user = process.get_extra_info("username")
+        self.terminal = Terminal(Session(device, user))
+
+    async def run(self) -> None:
+        self.device.on_message.append(self._interrupt)
+        try:
+            await self._write(self.terminal.greet())
+            while not self.terminal.session.closed:
+                data = await self.process.stdin.read(4096)
+                if not data:
+                    break
+                await self._keys(data)
+        except (asyncssh.Error, OSError):
+            pass  # the connection is gone, as connections go
+        finally:
+            self.device.on_message.remove(self._interrupt)
+            self.process.exit(0)
+
+    async def _keys(self, data: str) -> None:
+        for echo in self.terminal.keys(data):
+            await self._write(echo)
+            line, self.terminal.entered = self.terminal.entered, None
+            if line is None:
+                continue
+            await self._line(line)
+            if self.terminal.session.closed:
+                return
+
+    async def _line(self, line: str) -> None:
+        if self.device.knobs.latency_seconds:
+            await asyncio.sleep(self.device.knobs.latency_seconds)
+        answer = self.terminal.answer(line)
+        fault = self.device.strikes()
+        if fault == "drop":
+            self.process.get_extra_info("connection").abort()
+            return
+        await self._write(answer)
+
+    async def _write(self, text: str) -> None:
+        """A switch that is frozen or cut off answers later, if at all."""
+        while self.device.frozen or not self.device.plane.manageable():
+            await asyncio.sleep(_TICK_SECONDS)
+        if text:
+            self.process.stdout.write(text)
+
+    def _interrupt(self, text: str) -> None:
+        self.process.stdout.write(self.terminal.interrupt(text))
