@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -148,6 +150,24 @@ def test_a_processor_that_is_too_old_is_refused_and_says_what_it_lacks(
     )
     assert (phone.shared / OLD / "phonerack/current").readlink().name == build().version
     assert phone.install(newer, NEW)["changed"] is True
+
+
+def test_the_hardware_checklists_first_step_works(phone, build, library) -> None:
+    page = (PROJECT / "docs/hardware-checklist.md").read_text()
+    (step,) = re.findall(r"```sh\n(# the library on a phone\n.*?)```", page, re.DOTALL)
+    home = phone.shared / "home"
+    home.mkdir()
+    made = build()
+    shutil.copy(made.bundle, home)
+    (home / "signers").write_text(f"{made.signers}\n")
+
+    said = phone.run(
+        "env", "HOME=/shared/home", "sh", "-c", step.replace("release@try", "release@rack1")
+    )
+
+    assert 'Good "phonerack-release" signature for release@rack1' in said
+    assert "page 4096 hwcap 0x" in said
+    assert said.splitlines()[-2:] == ["library 0 phone007", "preloaded phone007"]
 
 
 def test_nothing_of_the_emulation_is_left(phone) -> None:
