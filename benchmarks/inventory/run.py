@@ -129,7 +129,8 @@ def measure(kind: str, folder: Path, phones: int, turns: int) -> Figure:
     rack_file, same = folder / "rack.yml", folder / "same.json"
     rack_file.write_text(grouped(phones) if kind == "one entry a switch" else single(phones))
     (folder / "rack.lock.yml").write_text(lock(phones))
-    assert len(load_rack(rack_file).phones) == phones
+    if len(load_rack(rack_file).phones) != phones:
+        sys.exit(f"{rack_file} has not {phones} phones")
     environment = dict(os.environ, ANSIBLE_CONFIG=str(PROJECT / "ansible.cfg"))
     with same.open("w") as file:
         subprocess.run(command(rack_file, "--export"), check=True, env=environment, stdout=file)

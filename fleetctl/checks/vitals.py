@@ -42,6 +42,9 @@ class Vitals:
     iterations: int | None = None
     loss: float | None = None
     test_accuracy: float | None = None
+    cpus_allowed: int | None = None
+    """How many cores Android lets us run on; `cpus` is how many there are."""
+    cpus: int | None = None
     revocations: int | None = None
     """Version of its list of revoked keys."""
 
@@ -105,4 +108,6 @@ def _from_metrics(metrics: dict[str, Any]) -> Vitals:
         iterations=count("training_iterations"),
         loss=value("training_loss"),
         test_accuracy=value("training_test_accuracy_ratio"),
+        cpus_allowed=count("cpus_allowed"),
+        cpus=count("cpus_possible"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,17 +23,25 @@ REFRESH_SECONDS = 1.0
 @click.command()
 @nodes_argument
 @click.option("--watch", is_flag=True, help="Keep looking until Ctrl-C.")
+@click.option("--facts", is_flag=True, help="What they are instead of how they are.")
 @output_option
 @click.pass_context
 @pass_app
-def command(app: App, ctx: click.Context, nodes: tuple[str, ...], watch: bool, output: str) -> None:
+def command(
+    app: App, ctx: click.Context, nodes: tuple[str, ...], watch: bool, facts: bool, output: str
+) -> None:
     """Show NODES, else all phones: state, place, health, job.
 
-    Every phone is asked now. Exit code 4 if none answers.
+    Every phone is asked now. Exit code 4 if none answers. With --facts: model, API level, cores,
+    memory, storage, battery, versions; of a phone that does not answer, what it said last.
     """
-    if watch and output == "json":
-        raise click.UsageError("--watch shows a table; leave out -o json.")
+    if watch and (output == "json" or facts):
+        raise click.UsageError("--watch shows a table of vitals; leave out -o json and --facts.")
     names = app.select(nodes)
+    if facts:
+        if not _show_facts(app, names, output):
+            ctx.exit(ExitCode.NONE_REACHABLE)
+        return
     if watch:
         asyncio.run(_watch(app, names))
         return
@@ -42,6 +50,28 @@ def command(app: App, ctx: click.Context, nodes: tuple[str, ...], watch: bool, o
     _print(app, rows, output)
     if not any(look.reached for look in vitals.values()):
         ctx.exit(ExitCode.NONE_REACHABLE)
+
+
+def _show_facts(app: App, names: list[str], output: str) -> bool:
+    """Ask, keep and show; whether any phone answered."""
+    from fleetctl.checks.facts import gather
+    from fleetctl.cli.facts_view import as_json, make_rows, render
+    from fleetctl.cli.output import print_json, stdout
+    from fleetctl.remote import Fleet
+
+    async def ask() -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+        async with Fleet(app.rack, app.paths) as fleet:
+            return await gather(fleet, names)
+
+    told, problems = asyncio.run(ask())
+    app.state.record_facts(told)
+    rows = make_rows(app.rack, names, app.state.facts(), problems, time.time())
+    if output == "json":
+        print_json(as_json(app.rack, rows))
+    else:
+        console = stdout()
+        console.print(render(rows, console.width))
+    return bool(told)
 
 
 async def _look(app: App, names: list[str]) -> dict[str, Vitals]:

@@ -171,7 +171,7 @@ def _columns(rows: Sequence[Row], width: int, hot_celsius: float) -> list[_Colum
             ("loss", True, lambda row: _format(row.vitals.loss, "{:.4f}")),
             ("accuracy", True, lambda row: _format(row.vitals.test_accuracy, "{:.2%}")),
         ]
-    columns.append(("seen", True, lambda row: _age(row.seen_seconds)))
+    columns.append(("seen", True, lambda row: age_text(row.seen_seconds)))
     return columns
 
 
@@ -186,7 +186,7 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
     from fleetctl.rack.nodesets import fold
 
     owners: dict[str, list[str]] = {}
-    for kind in (_problem, _drains, _suspicions):
+    for kind in (_problem, _drains, _suspicions, _cpuset):
         for row in rows:
             for text in kind(row):
                 owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
@@ -206,6 +206,14 @@ def _suspicions(row: Row) -> list[str]:
     if row.state != "suspect" or row.vitals.problem:
         return []
     return [f"{row.phone.name} suspect: {_suspicion(row.facts)}"]
+
+
+def _cpuset(row: Row) -> list[str]:
+    """Android keeps an app in the background off the fast cores."""
+    allowed, cpus = row.vitals.cpus_allowed, row.vitals.cpus
+    if allowed is None or cpus is None or allowed >= cpus:
+        return []
+    return [f"{row.phone.name} has a restricted cpuset: {allowed} of {cpus} cores"]
 
 
 def _suspicion(facts: PhoneFacts) -> str:
@@ -231,7 +239,7 @@ def _format(value: float | None, pattern: str) -> str | None:
     return None if value is None else pattern.format(value)
 
 
-def _age(seconds: float | None) -> str | None:
+def age_text(seconds: float | None) -> str | None:
     """An age in its largest unit: 5s, 12m, 3h, 9d."""
     if seconds is None:
         return None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.state.facts import (
@@ -45,7 +46,11 @@ CREATE TABLE wanted_revocations (version INTEGER NOT NULL);
 INSERT INTO wanted_revocations VALUES (0);
 """
 
-_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
+_SCHEMA_3 = """
+CREATE TABLE facts (phone TEXT PRIMARY KEY, time REAL NOT NULL, facts TEXT NOT NULL);
+"""
+
+_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
 """Statements that lead from each version of the database to the next; the first makes it."""
 
 SCHEMA_VERSION = len(_MIGRATIONS)
@@ -195,10 +200,25 @@ class State:
         with self._transaction() as database:
             database.execute("UPDATE wanted_revocations SET version = ?", (version,))
 
+    def record_facts(
+        self, facts: Mapping[str, Mapping[str, Any]], now: float | None = None
+    ) -> None:
+        """Keep what phones said about themselves; what they said before goes."""
+        moment = _time(now)
+        rows = [(phone, moment, json.dumps(said)) for phone, said in facts.items()]
+        with self._transaction() as database:
+            database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", rows)
+
+    def facts(self) -> dict[str, tuple[float, dict[str, Any]]]:
+        """What each phone last said about itself, and when."""
+        with self._transaction("DEFERRED") as database:
+            rows = database.execute("SELECT phone, time, facts FROM facts").fetchall()
+        return {phone: (moment, json.loads(said)) for phone, moment, said in rows}
+
     def forget(self, phones: Iterable[str], *, keep_drains: bool = False) -> None:
         """Drop all that is known of `phones`: others will bear their names. Raises Held."""
         names = list(phones)
-        tables = ["health", "contacts", "adb_tries", "revocations"]
+        tables = ["health", "contacts", "adb_tries", "revocations", "facts"]
         tables += [] if keep_drains else ["drains"]
         with self._transaction() as database:
             holders = dict(database.execute("SELECT phone, run FROM allocations"))

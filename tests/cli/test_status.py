@@ -180,6 +180,15 @@ def test_a_suspect_phone_is_explained() -> None:
     assert "phone003 suspect: disk full" in shown
 
 
+def test_a_phone_that_is_kept_off_its_fast_cores_is_named() -> None:
+    text = snapshot(metrics.CPUS_ALLOWED.sample(4), metrics.CPUS_POSSIBLE.sample(8))
+    looks = dict.fromkeys(("phone001", "phone002"), vitals_module.read("any", Result(0, text)))
+
+    said = text_of(3, {}, looks)
+
+    assert "phone[001-002] has a restricted cpuset: 4 of 8 cores" in said
+
+
 def test_equal_problems_of_many_phones_are_one_line() -> None:
     problems = {
         f"phone{n:03}": Vitals(False, f"phone{n:03} (10.0.1.{n}) is unreachable: no answer; check")

@@ -318,3 +318,12 @@ def test_contact_follows_the_last_tries(tries: list[tuple[bool, float]]) -> None
     answers = [moment for answered, moment in moments if answered]
     assert contact.seen == (answers[-1] if answers else None)
     assert (contact.missed_since is None) == tries[-1][0]
+
+
+def test_facts_are_kept_with_their_time_until_the_phone_is_forgotten(path: Path) -> None:
+    with State(path) as state:
+        state.record_facts({"phone001": {"a": 1}, "phone002": {"a": 2}}, now=5.0)
+        state.record_facts({"phone001": {"a": 3}}, now=7.0)
+        state.forget(["phone002"])
+
+        assert state.facts() == {"phone001": (7.0, {"a": 3})}
