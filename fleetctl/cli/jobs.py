@@ -35,6 +35,7 @@ def command(app: App, output: str) -> None:
             room = Room(fleet, app.rack, app.state, app.paths, console.print)
             await attach.refresh_all(room)
 
+    attach.release_forgotten(app.state, app.paths.runs)
     known = runs.all_runs(app.paths.runs)
     if any(not run.summary().over for run in known):
         asyncio.run(refresh())

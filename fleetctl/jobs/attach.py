@@ -8,6 +8,7 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from fleetctl.jobs import onphone, probes, runs
 from fleetctl.jobs.launch import Room
@@ -15,6 +16,7 @@ from fleetctl.jobs.runs import RunFolder, Summary, Supervised
 from fleetctl.jobs.settle import settle, sweep
 from fleetctl.jobs.supervise import Watch
 from fleetctl.remote import Fault, PhoneError
+from fleetctl.state import State
 
 SUPERVISOR_LIMIT_SECONDS = 60.0
 """How long a supervisor may take to stop its run: TERM, TERM, KILL, sweep, collect."""
@@ -33,7 +35,7 @@ def addresses_of(room: Room, phones: tuple[str, ...]) -> dict[str, str]:
 
 async def refresh_all(room: Room) -> None:
     """Settle every run that has ended while nobody was there."""
-    _release_forgotten(room)
+    release_forgotten(room.state, room.paths.runs)
     open_runs = [run for run in runs.all_runs(room.paths.runs) if not run.summary().over]
     await asyncio.gather(*(refresh(room, run) for run in open_runs))
 
@@ -50,13 +52,13 @@ async def refresh(room: Room, run: RunFolder) -> Summary:
     return run.summary()
 
 
-def _release_forgotten(room: Room) -> None:
+def release_forgotten(state: State, known: Path) -> None:
     """Give back the phones of launches that were cut off before their run was written down."""
-    for name in {facts.run for facts in room.state.phones().values() if facts.run}:
-        run = RunFolder(room.paths.runs / name)
+    for name in {facts.run for facts in state.phones().values() if facts.run}:
+        run = RunFolder(known / name)
         # In this order: a launch writes its run down before it lets go of the lock.
         if not run.supervised and not run.events():
-            room.state.release(name)
+            state.release(name)
 
 
 async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None:

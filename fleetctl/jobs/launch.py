@@ -14,13 +14,13 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from fleetctl import __version__
 from fleetctl.checks import phone as preflight
 from fleetctl.checks.health import keep
 from fleetctl.checks.registry import Outcome
-from fleetctl.errors import FleetError
+from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, settle, staging
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
@@ -37,6 +37,12 @@ START_LIMIT_SECONDS = 30.0
 
 class StartError(FleetError):
     """mpirun could not be started on the head phone."""
+
+
+class NotCleared(FleetError):
+    """A start was broken off, and phones on which something of it may run did not answer."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.SOME_PHONES_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +202,9 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
             reason="; ".join([reason, *left.values()]),
             left=left,
         )
+        if left and not told:
+            cure = f"`fleetctl stop {run.name}` clears {fold(left)} once they answer"
+            raise NotCleared(f"{run.name} was {broken_off}; {cure}") from error
         raise
     return run, prepared
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fleetctl.cli import stop
+from fleetctl.cli import jobs, stop
 from fleetctl.cli.common import App
 from fleetctl.errors import ExitCode
 from fleetctl.jobs import attach, runs
@@ -144,6 +144,18 @@ def test_phones_of_a_launch_that_was_cut_off_before_its_run_began_come_back(
     with going_on.supervise():
         asyncio.run(attach.refresh_all(room(FakeFleet())))
     assert held(state) == set(PHONES[1:])
+
+
+def test_jobs_gives_back_the_phones_of_a_launch_that_was_cut_off_though_no_run_is_open(
+    tmp_path: Path, state: State
+) -> None:
+    folder = tmp_path / "runs"
+    runs.create(folder, "cut")
+    state.allocate("cut-1", PHONES)
+    app = App()
+    app.__dict__ |= {"paths": SimpleNamespace(runs=folder), "state": state}
+    assert CliRunner().invoke(jobs.command, [], obj=app).exit_code == 0
+    assert held(state) == set()
 
 
 def test_a_stop_names_the_phones_that_it_did_not_reach(room: Any, run: RunFolder) -> None:

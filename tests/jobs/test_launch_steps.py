@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fleetctl.checks.phone import PhoneFacts
+from fleetctl.errors import ExitCode
 from fleetctl.jobs import choose, launch, onphone
 from fleetctl.jobs.jobfile import Job
 from fleetctl.jobs.launch import Chosen, Request, Room
@@ -146,3 +147,22 @@ def test_a_start_that_takes_too_long_is_ended_everywhere_and_says_where_it_is_no
     reason = events(tmp_path)[-1]["reason"]
     assert "phone001 did not finish" in reason
     assert "phone002 is away" in reason
+
+
+def test_ctrl_c_in_a_start_says_and_exits_with_3_when_a_phone_could_not_be_cleared(
+    room: Any, state: State, tmp_path: Path
+) -> None:
+    async def go() -> None:
+        fleet = FakeFleet()
+        fleet.unreachable = {"phone002"}
+        with ExitStack() as stack:
+            task = asyncio.create_task(launch.launch(room(fleet), REQUEST, stack))
+            await fleet.starting.wait()
+            task.cancel()
+            await task
+
+    with pytest.raises(launch.NotCleared, match="`fleetctl stop true-1` clears phone002") as caught:
+        asyncio.run(go())
+    assert caught.value.exit_code == ExitCode.SOME_PHONES_FAILED
+    assert held(state) == []
+    assert events(tmp_path)[-1]["left"] == {"phone002": "phone002 is away"}
