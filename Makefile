@@ -27,11 +27,10 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
 unit: setup-dev ## the fast tests: seconds, no container
-	pytest -q -m "not standin and not lab and not soak"
+	pytest -q -n 2 -m "not standin and not lab and not soak"
 
-whole: setup-dev ## the tests on stand-in phones, and the molecule scenario
-	pytest -q -m "(standin or lab) and not soak"
-	molecule test
+whole: setup-dev ## the tests on stand-in phones: two racks side by side, since most of it is waiting
+	pytest -q -n 2 --dist loadfile -m "(standin or lab) and not soak"
 
 soak: setup-dev ## the long tests, in the background: docs/soak.md tells what they found
 	@tools/soak.py start

@@ -5,6 +5,7 @@ Every room may import this module; it imports none of them.
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 from typing import ClassVar
 
@@ -21,6 +22,10 @@ class ExitCode(IntEnum):
     """Another run holds the phones."""
     PREFLIGHT_REFUSED = 6
     INTERRUPTED = 130
+
+
+DISK_TROUBLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS})
+"""What an OSError says about a disk of this controller: no phone is to blame."""
 
 
 class FleetError(Exception):

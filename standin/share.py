@@ -12,6 +12,8 @@ QUOTA_PHONES_LIMIT = 16
 # The usual period of 100 ms stops a phone in mid-exchange for tens of milliseconds.
 PERIOD_MICROSECONDS = 10_000
 _KERNEL_LEAST_QUOTA_MICROSECONDS = 1_000
+_KERNEL_LEAST_SHARE = 0.001
+"""Its least quota in its longest period of 1 s."""
 
 
 def cpu_limit(cores: int, phones: int, speed: float = 1.0) -> CpuLimit | None:
@@ -21,6 +23,6 @@ def cpu_limit(cores: int, phones: int, speed: float = 1.0) -> CpuLimit | None:
     """
     if phones > QUOTA_PHONES_LIMIT:
         return None
-    share = cores / phones * speed
+    share = max(cores / phones * speed, _KERNEL_LEAST_SHARE)
     period = max(PERIOD_MICROSECONDS, math.ceil(_KERNEL_LEAST_QUOTA_MICROSECONDS / share))
     return CpuLimit(quota_microseconds=round(share * period), period_microseconds=period)

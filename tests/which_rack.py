@@ -1,11 +1,16 @@
 """Name and network of the suite's shared stand-in rack.
 
-Another subnet lets two checkouts run the suite side by side on one machine.
+Each worker of pytest-xdist has a rack of its own, in the next networks; another first subnet
+lets two checkouts run the suite side by side on one machine.
 """
 
 from __future__ import annotations
 
 import os
 
-SUBNET = os.environ.get("PHONERACK_TEST_SUBNET", "10.139.0")
-NAME = f"rack-under-test-{SUBNET.split('.')[1]}"
+_FIRST = os.environ.get("PHONERACK_TEST_SUBNET", "10.139.0")
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_A, _B, _C = _FIRST.split(".")
+
+SUBNET = f"{_A}.{_B}.{int(_C) + _WORKER}"
+NAME = f"rack-under-test-{_B}" + (f"-{_WORKER}" if _WORKER else "")

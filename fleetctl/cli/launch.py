@@ -130,7 +130,11 @@ async def _launch(
                 return None
             screen.remark("supervised from this terminal: Ctrl-C stops it, closing leaves it")
             watch = screen.attach(attach.watch_of(room, run), show_log=prepared.plan is None)
-            verdict = await foreground.supervise(watch)
+            try:
+                verdict = await foreground.supervise(watch)
+            except OSError:
+                screen.remark(f"{run.name} goes on; `fleetctl logs -f {run.name}` follows it again")
+                raise
     screen.conclude(run, verdict)
     return verdict
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import importlib
 import sys
+import tempfile
+from pathlib import Path
 from typing import NoReturn, override
 
 import click
 
 from fleetctl import __version__
 from fleetctl.cli.common import App
-from fleetctl.errors import ExitCode, FleetError
+from fleetctl.errors import DISK_TROUBLE, ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
 COMMANDS = {
@@ -81,10 +83,24 @@ def main() -> NoReturn:
     except FleetError as problem:
         _fail(str(problem), problem.exit_code)
     except OSError as problem:
-        if problem.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS):
+        if problem.errno not in DISK_TROUBLE:
             raise
-        _fail(f"{problem.filename or 'disk'}: {problem.strerror}", ExitCode.FAILED)
+        _fail(_about_disk(problem), ExitCode.FAILED)
     sys.exit(code if isinstance(code, int) else ExitCode.DONE)
+
+
+def _about_disk(problem: OSError) -> str:
+    """Which file or folder it is about; a write to an open file does not say."""
+    place = problem.filename
+    if problem.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return f"{place or 'a file'}: {problem.strerror}"
+    if place is None:
+        from fleetctl.rack.files import is_full
+        from fleetctl.rack.paths import phonerack_home
+
+        folders = (phonerack_home(), Path(tempfile.gettempdir()), Path.cwd())
+        place = next((folder for folder in folders if is_full(folder)), "a disk")
+    return f"{place}: {problem.strerror}; free some space there and do it again"
 
 
 def _fail(message: str, code: ExitCode) -> NoReturn:

@@ -72,10 +72,15 @@ class RunFolder:
         self._lock_file = path / "supervisor.lock"
 
     def record(self, kind: str, **facts: Any) -> None:
-        """Append one event; one write, so that events of two processes never mix."""
+        """Append one event; one write, so that events of two processes never mix.
+
+        A line that a full disk or a crash cut off is ended first. Raises OSError.
+        """
         line = json.dumps({"time": time.time(), "kind": kind, **facts}) + "\n"
-        with self.events_file.open("a") as file:
-            file.write(line)
+        with self.events_file.open("ab+") as file:
+            if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                line = "\n" + line
+            file.write(line.encode())
             file.flush()
             os.fsync(file.fileno())
 

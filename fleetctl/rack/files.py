@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+
+_ROOM_BYTES = 64 * 1024
 
 
 def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
@@ -24,6 +27,14 @@ def write_atomic(path: Path, content: str | bytes, mode: int = 0o644) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(path.parent)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether the file system that holds `folder` has no room for even a few pages."""
+    try:
+        return shutil.disk_usage(folder).free < _ROOM_BYTES
+    except OSError:
+        return False
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 import asyncssh
 
+from fleetctl.errors import DISK_TROUBLE
 from fleetctl.remote import connect, faults, files
 from fleetctl.remote.faults import PhoneError
 
@@ -155,7 +156,10 @@ class Fleet:
     async def get(
         self, name: str, remote: str, local: Path, *, timeout_seconds: float = 120
     ) -> None:
-        """Copy a file or a folder from a phone; it appears here whole. Raises PhoneError."""
+        """Copy a file or a folder from a phone; it appears here whole.
+
+        Raises PhoneError, and OSError when this controller's disk is the trouble.
+        """
         outcome = await self._transfer(
             [name], timeout_seconds, lambda sftp: files.get(sftp, remote, local)
         )
@@ -183,6 +187,8 @@ class Fleet:
             except asyncssh.SFTPError as error:
                 return files.explain(name, error)
             except (asyncssh.Error, OSError) as error:
+                if isinstance(error, OSError) and error.errno in DISK_TROUBLE:
+                    raise
                 return faults.classify(name, self._addresses[name], error)
             return None
 

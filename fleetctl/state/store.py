@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from fleetctl.errors import ExitCode, FleetError
+from fleetctl.rack.files import is_full
 from fleetctl.state.facts import (
     AdbTry,
     Contact,
@@ -100,7 +101,7 @@ class State:
             self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
             self._prepare()
         except sqlite3.DatabaseError as problem:
-            raise StateError(f"{path}: {problem}; {_cure(problem)}") from problem
+            raise StateError(f"{path}: {problem}; {_cure(problem, path)}") from problem
 
     def __enter__(self) -> Self:
         return self
@@ -329,14 +330,16 @@ class State:
             yield database
             database.execute("COMMIT")
         except sqlite3.DatabaseError as problem:
-            raise StateError(f"{self._path}: {problem}; {_cure(problem)}") from problem
+            raise StateError(f"{self._path}: {problem}; {_cure(problem, self._path)}") from problem
         finally:
             if database.in_transaction:
                 database.execute("ROLLBACK")
 
 
-def _cure(problem: sqlite3.DatabaseError) -> str:
+def _cure(problem: sqlite3.DatabaseError, path: Path) -> str:
     if isinstance(problem, sqlite3.OperationalError):
+        if is_full(path.parent):
+            return "its disk is full: free some space and do it again"
         return "check the free space and the owner of its folder"
     return "it is damaged: move it away to start anew (drains are lost)"
 

@@ -44,6 +44,15 @@ def test_an_event_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
     assert run.summary().state == "preparing"
 
 
+def test_an_event_that_was_cut_off_takes_no_later_one_with_it(tmp_path: Path) -> None:
+    run = runs.create(tmp_path, "digits")
+    run.record("created", phones=["phone001"])
+    with run.events_file.open("a") as file:
+        file.write('{"time": 1, "kind": "checkp')
+    run.record("ended", state="stopped")
+    assert [event["kind"] for event in run.events()] == ["created", "ended"]
+
+
 def test_only_one_process_supervises_and_its_end_is_noticed(tmp_path: Path) -> None:
     run = runs.create(tmp_path, "digits")
     run.record("created", phones=["phone001"])

@@ -1,4 +1,4 @@
-"""Launch on a provisioned stand-in rack: runs, faults, stops and resumptions, all of them real."""
+"""Launch on a provisioned stand-in rack: runs, stops and resumptions, all of them real."""
 
 from __future__ import annotations
 
@@ -7,93 +7,15 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from launching import HOME, PREFIX, healed, launched, left_over, list_checkpoints, newest
 
 from fleetctl.errors import ExitCode
 
 pytestmark = pytest.mark.standin
-
-PREFIX = "/data/data/com.termux/files/usr"
-HOME = "/data/data/com.termux/files/home"
-
-JOB = """\
-train:
-  model: digits-cnn
-  data: digits
-  epochs: {epochs}
-  global_batch: 48
-  optimizer: {{name: sgd, lr: 0.1, momentum: 0.9}}
-  checkpoint: {{every_iterations: 5}}
-"""
-
-
-@pytest.fixture(scope="module")
-def rack(provisioned_rack: Any) -> Any:
-    provisioned_rack.fleetctl("data", "add", "digits")
-    return provisioned_rack
-
-
-@pytest.fixture
-def short_job(tmp_path: Path) -> str:
-    path = tmp_path / "short.yml"
-    path.write_text(JOB.format(epochs=2))
-    return str(path)
-
-
-@pytest.fixture
-def endless_job(tmp_path: Path) -> str:
-    path = tmp_path / "endless.yml"
-    path.write_text(JOB.format(epochs=5000))
-    return str(path)
-
-
-@contextmanager
-def launched(rack: Any, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A launch that goes on, with a checkpoint on the controller; and its run folder."""
-    with subprocess.Popen(
-        ["fleetctl", "launch", *arguments],
-        env=rack.env,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        try:
-            folder = None
-            for line in process.stdout:
-                if found := re.match(r"(\S+) runs on ", line):
-                    folder = rack.folder / "runs" / found[1]
-                if folder and re.search(r"· [1-9]\d*/", line) and list_checkpoints(folder):
-                    break
-            else:
-                pytest.fail("the launch ended before its first checkpoint")
-            yield process, folder
-        finally:
-            process.kill()
-            rack.fleetctl("stop", check=False)
-
-
-def list_checkpoints(folder: Path) -> list[str]:
-    return sorted(path.name for path in (folder / "checkpoints").glob("*.ckpt"))
-
-
-def newest(rack: Any) -> dict[str, Any]:
-    found: dict[str, Any] = rack.fleetctl_json("jobs")["jobs"][0]
-    return found
-
-
-def left_over(rack: Any, run: str) -> str:
-    """Processes of a run that are still on any phone, looked at from outside."""
-    grep = f"{PREFIX}/bin/grep -lszxF PHONERACK_RUN={run} /proc/[0-9]*/environ"
-    phones = [f"phone00{number}" for number in range(1, 7)]
-    answers = (rack.podman(phone, f"{PREFIX}/bin/sh", "-c", grep) for phone in phones)
-    return "".join(answer.stdout for answer in answers)
 
 
 def test_a_job_trains_and_its_folder_tells_all_of_it(rack: Any, short_job: str) -> None:
@@ -215,50 +137,6 @@ def test_a_run_that_ends_with_nobody_there_is_settled_by_the_next_look(
     assert [json.loads(line)["kind"] for line in events][-1] == "started"
     assert newest(rack)["state"] == "done"
     assert rack.fleetctl("launch", "-n", "6", "--", "true").returncode == 0
-
-
-@pytest.mark.parametrize("fault", ["kill", "hang", "unplug"])
-def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
-    rack: Any, endless_job: str, fault: str
-) -> None:
-    try:
-        with launched(rack, endless_job) as (process, folder):
-            rack.fleetctl("standin", "fault", "phone003", fault)
-            assert process.wait(timeout=120) == ExitCode.FAILED
-            job = newest(rack)
-            assert job["state"] == "failed"
-            assert job["reason"].startswith("phone003 ")
-            assert list_checkpoints(folder)
-        with launched(rack, "--resume", folder.name) as (process, resumed):
-            process.send_signal(signal.SIGINT)
-            process.wait(timeout=120)
-        plan = json.loads((resumed / "plan.json").read_text())
-        assert "phone003" not in plan["phones"]
-        assert sum(plan["samples_per_rank"]) == 48
-        first = json.loads((resumed / "progress.jsonl").read_text().splitlines()[0])
-        assert first["iteration"] >= 5
-    finally:
-        rack.fleetctl("standin", "heal")
-        healed(rack)
-
-
-def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endless_job: str) -> None:
-    with launched(rack, "--phones", "phone[001-003]", endless_job) as (process, folder):
-        pkill = f"{PREFIX}/bin/pkill"
-        frozen = rack.podman("phone002", pkill, "-STOP", "-f", "trainer plan.json")
-        assert frozen.returncode == 0
-        assert process.wait(timeout=120) == ExitCode.FAILED
-        assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
-        assert left_over(rack, folder.name) == ""
-    healed(rack)
-
-
-def healed(rack: Any) -> None:
-    """A launch on all phones is what makes the phone ready again: it passes preflight."""
-    for _ in range(10):
-        if rack.fleetctl("launch", "-n", "6", "--", "true", check=False).returncode == 0:
-            return
-    pytest.fail("the healed phone does not pass preflight")
 
 
 def test_the_checkpoint_before_a_truncated_one_is_used_and_said(

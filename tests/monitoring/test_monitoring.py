@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import signal
 import subprocess
 import time
 import urllib.parse
@@ -127,10 +128,9 @@ def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[None]:
         )
     try:
         yield
-        launch.wait(300)
     finally:
-        launch.terminate()
-        launch.wait(60)
+        launch.send_signal(signal.SIGINT)  # stops the run on the phones, too
+        launch.wait(120)
 
 
 def test_every_panel_shows_something_in_its_range_while_phones_train(training: None) -> None:

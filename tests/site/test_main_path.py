@@ -73,7 +73,7 @@ def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
     rack, job = provisioned_rack, tmp_path / "endless.yml"
     name = f"victim{series[0]}"
     job.write_text(
-        "train:\n  model: digits-cnn\n  data: digits\n  epochs: 25\n  global_batch: 96\n"
+        "train:\n  model: digits-cnn\n  data: digits\n  epochs: 12\n  global_batch: 96\n"
         "  optimizer: {name: sgd, lr: 0.1, momentum: 0.9}\n  checkpoint: {every_iterations: 20}\n"
     )
     try:
