@@ -67,7 +67,12 @@ def tree_hash() -> str:
     """Of all files that git would keep, committed or not, but for the documentation."""
     with tempfile.TemporaryDirectory() as folder:
         git = ["git", "-C", str(PROJECT)]
-        environment = {**os.environ, "GIT_INDEX_FILE": f"{folder}/index"}
+        # The objects go with the folder: the user's repository stays as it is, whoever we are.
+        environment = {
+            **os.environ,
+            "GIT_INDEX_FILE": f"{folder}/index",
+            "GIT_OBJECT_DIRECTORY": folder,
+        }
         chosen = ["--", ".", ":!docs", ":!*.md"]
         subprocess.run([*git, "add", "--all", *chosen], check=True, env=environment)
         write = subprocess.run(
@@ -108,6 +113,8 @@ class Memory:
         today = date.today().isoformat()
         self.results[report.nodeid] = Result(report.nodeid, outcome, seconds, today, self.tree)
         TABLE.write_text(render(self.results.values()))
+        owner = PROJECT.stat()
+        os.chown(TABLE, owner.st_uid, owner.st_gid)
 
 
 @contextmanager
