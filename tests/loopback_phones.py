@@ -125,7 +125,10 @@ def listen(loopback: Loopback) -> Listen:
 
     @asynccontextmanager
     async def running(
-        *names: str, host_keys: dict[str, Any] | None = None, authorized: Path | None = None
+        *names: str,
+        host_keys: dict[str, Any] | None = None,
+        authorized: Path | None = None,
+        program: Callable[[asyncssh.SSHServerProcess[bytes]], object] = shell,
     ) -> AsyncIterator[None]:
         with ExitStack() as stack:
             for name in names:
@@ -138,7 +141,7 @@ def listen(loopback: Loopback) -> Listen:
                         authorized or loopback.folder / "operator.pub"
                     ),
                     server_host_keys=[(host_keys or {}).get(name, str(loopback.folder / name))],
-                    process_factory=shell,
+                    process_factory=program,
                     encoding=None,
                     sftp_factory=True,
                 )

@@ -14,8 +14,7 @@ from fleetctl.remote import faults
 PORT = 8022
 USER = "phone"
 CONNECT_LIMIT_SECONDS = 5.0
-# An unanswered keepalive is noticed after (count + 1) intervals: 12 s. Less
-# than that was too little for a phone whose processors all import torch.
+# An unanswered keepalive is noticed after (count + 1) intervals: 12 s.
 KEEPALIVE_INTERVAL_SECONDS = 3
 KEEPALIVE_COUNT = 3
 _ATTEMPTS = 2

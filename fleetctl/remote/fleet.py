@@ -216,7 +216,11 @@ class Fleet:
         try:
             async with asyncio.timeout(limit_seconds):
                 process = await connection.create_process(command, errors="replace")
-                out, err = await process.communicate(stdin)
+                try:
+                    out, err = await process.communicate(stdin)
+                except BrokenPipeError:
+                    # It ended before it could be given its stdin; what it said is here.
+                    out, err = await process.communicate()
         except TimeoutError:
             return Result(None, error=faults.unfinished(name, limit_seconds))
         finally:

@@ -6,10 +6,11 @@ import asyncio
 import socket
 from pathlib import Path
 
+import asyncssh
 import pytest
 from loopback_phones import Listen, Loopback, keygen
 
-from fleetctl.remote import Fault, PhoneError
+from fleetctl.remote import Fault, PhoneError, Result
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -37,6 +38,22 @@ def test_environment_and_stdin_reach_the_command(loopback: Loopback, listen: Lis
             assert result.stdout == "two words; 'quoted'\nfed\n"
 
     asyncio.run(scene())
+
+
+def test_a_command_that_ends_without_reading_its_stdin_is_no_lost_phone(
+    loopback: Loopback, listen: Listen
+) -> None:
+    """As `cd FOLDER && …` does where there is no folder: its end is here before we could write."""
+
+    def ends_at_once(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        process.stdout.write(b"no folder\n")
+        process.exit(3)
+
+    async def ask() -> Result:
+        async with listen("phone001", program=ends_at_once), loopback.fleet() as fleet:
+            return await fleet.run_on("phone001", "cd nowhere && cat", stdin="many words\n" * 1000)
+
+    assert asyncio.run(ask()) == Result(3, "no folder\n")
 
 
 def test_one_connection_is_kept_for_many_commands(loopback: Loopback, listen: Listen) -> None:
