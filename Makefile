@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all their own set-up on a fresh Debian 12 or 13 machine.
 SHELL := /bin/bash
 BIN := .venv/bin
-export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
 .PHONY: help setup setup-dev demo test lint unit whole soak clean lock bench
