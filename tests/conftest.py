@@ -81,7 +81,13 @@ class RackUnderTest:
 
     def playbook(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
         return self.run(
-            "ansible-playbook", "-i", str(self.file), "site.yml", *arguments, timeout=1200, **options
+            "ansible-playbook",
+            "-i",
+            str(self.file),
+            "site.yml",
+            *arguments,
+            timeout=1200,
+            **options,
         )
 
     @contextmanager

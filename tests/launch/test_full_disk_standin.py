@@ -33,7 +33,9 @@ def rack(provisioned_rack: Any, tmp_path: Path) -> Iterator[Any]:
     try:
         folder = provisioned_rack.folder
         shutil.copytree(
-            folder, small / folder.name, ignore=shutil.ignore_patterns("runs", "*.sock")
+            folder,
+            small / folder.name,
+            ignore=shutil.ignore_patterns("runs", "packages", "standin"),
         )
         yield dataclasses.replace(provisioned_rack, home=small)
     finally:
