@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +44,9 @@ def rack(provisioned_rack: Any, tmp_path: Path) -> Iterator[Any]:
 
 
 def fill(rack: Any) -> None:
-    with (rack.home / "filler").open("wb") as file:
-        try:
-            while True:
-                file.write(bytes(4096))
-                file.flush()
-        except OSError:
-            pass
+    with suppress(OSError), (rack.home / "filler").open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
 
 
 def free(rack: Any) -> None:
