@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dhcp_server import dhcp_server
+
 PROJECT = Path(__file__).resolve().parents[2]
 FLEETCTL = Path(sys.executable).with_name("fleetctl")
 PHONES = ("phone001", "phone002", "phone003", "phone004")
@@ -118,27 +120,9 @@ phones:
     def dhcp(self) -> Iterator[None]:
         """A DHCP server on the services host, before the role that will bring the rack's own."""
         phones = json.loads(self.standin("up", "-o", "json"))["phones"]
-        configuration = self.home / "udhcpd.conf"
-        first, last = f"10.{self.subnet}.0.11", f"10.{self.subnet}.0.14"
-        lines = [f"start {first}", f"end {last}", "interface rack0", "lease_file /leases"]
-        lines += ["option subnet 255.255.255.0", "option lease 3600"]
-        lines += [f"static_lease {phone['mac']} {phone['address']}" for phone in phones]
-        configuration.write_text("\n".join(lines) + "\n")
-        server = f"{self.namespace}-test-dhcp"
-        image = output("podman", "inspect", "-f", "{{.ImageName}}", f"{self.namespace}-phone001")
-        output(
-            *("podman", "run", "--detach", "--rm", f"--name={server}", "--user=0"),
-            *("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096"),
-            *("--cap-add=NET_RAW", "--cap-add=NET_ADMIN"),
-            f"--network=container:{self.namespace}-services",
-            f"--volume={configuration}:/udhcpd.conf:ro",
-            *(image.strip(), "/system/bin/sh", "-c"),
-            "touch /leases && exec /system/bin/busybox udhcpd -f /udhcpd.conf",
-        )
-        try:
+        leases = {phone["mac"]: phone["address"] for phone in phones}
+        with dhcp_server(self.namespace, leases, self.home):
             yield
-        finally:
-            subprocess.run(["podman", "rm", "--force", "--time=0", server], capture_output=True)
 
 
 def output(*command: str) -> str:
