@@ -143,6 +143,9 @@ def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     rack: Any, endless_job: str
 ) -> None:
     with launched(rack, "--phones", "phone[001-002]", endless_job) as (process, folder):
+        while len(list_checkpoints(folder)) < 2:
+            assert process.poll() is None
+            time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         process.wait(timeout=120)
     names = list_checkpoints(folder)
