@@ -43,12 +43,12 @@ def launched(rack: Any, *arguments: str) -> Iterator[Launch]:
 
 @contextmanager
 def all_launched(rack: Any, *calls: Sequence[str]) -> Iterator[list[Launch]]:
-    """Several such launches, side by side."""
+    """Several such launches, side by side. A resumed one has a checkpoint from the beginning."""
     processes = [_start(rack, arguments) for arguments in calls]
     try:
         launches = [(process, _run_folder(rack, process)) for process in processes]
         for process, folder in launches:
-            while not list_checkpoints(folder):
+            while not (list_checkpoints(folder) and _iterates(folder)):
                 assert process.poll() is None, "the launch ended before its first checkpoint"
                 time.sleep(0.2)
         yield launches
@@ -83,6 +83,11 @@ def _run_folder(rack: Any, process: subprocess.Popen[str]) -> Path:
             folder: Path = rack.folder / "runs" / found[1]
             return folder
     raise AssertionError(f"the launch ended before its run started:\n{''.join(said)}")
+
+
+def _iterates(folder: Path) -> bool:
+    progress = folder / "progress.jsonl"
+    return progress.exists() and '"kind": "iteration"' in progress.read_text()
 
 
 def list_checkpoints(folder: Path) -> list[str]:

@@ -139,6 +139,17 @@ def test_a_run_that_ends_with_nobody_there_is_settled_by_the_next_look(
     assert rack.fleetctl("launch", "-n", "6", "--", "true").returncode == 0
 
 
+def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endless_job: str) -> None:
+    with launched(rack, "--phones", "phone[001-003]", endless_job) as (process, folder):
+        pkill = f"{PREFIX}/bin/pkill"
+        frozen = rack.podman("phone002", pkill, "-STOP", "-f", "trainer plan.json")
+        assert frozen.returncode == 0
+        assert process.wait(timeout=120) == ExitCode.FAILED
+        assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
+        assert left_over(rack, folder.name) == ""
+    healed(rack)
+
+
 def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     rack: Any, endless_job: str
 ) -> None:

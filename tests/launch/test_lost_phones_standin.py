@@ -10,14 +10,11 @@ from typing import Any
 
 import pytest
 from launching import (
-    PREFIX,
     all_launched,
     endless,
     healed,
     launched,
-    left_over,
     list_checkpoints,
-    newest,
 )
 
 from fleetctl.errors import ExitCode
@@ -63,14 +60,3 @@ def test_a_lost_phone_ends_the_run_by_name_and_resume_goes_on_without_it(
     assert sum(plan["samples_per_rank"]) == 48
     first = json.loads((resumed / "progress.jsonl").read_text().splitlines()[0])
     assert first["iteration"] >= 5
-
-
-def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endless_job: str) -> None:
-    with launched(rack, "--phones", "phone[001-003]", endless_job) as (process, folder):
-        pkill = f"{PREFIX}/bin/pkill"
-        frozen = rack.podman("phone002", pkill, "-STOP", "-f", "trainer plan.json")
-        assert frozen.returncode == 0
-        assert process.wait(timeout=120) == ExitCode.FAILED
-        assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
-        assert left_over(rack, folder.name) == ""
-    healed(rack)

@@ -157,7 +157,7 @@ def test_two_phones_on_wifi_are_provisioned_and_train(machine: DebianMachine) ->
             input=key,
             check=True,
         )
-        shown = machine.run(f"ssh-keyscan -p 8022 -t ed25519 {address} 2>/dev/null")
+        shown = machine.run(f"ssh-keyscan -p 8022 -t ed25519 {address} | grep -v '^#'")
         _, kind, host_key = shown.split()
         machine.run(f"cat >>{KEPT}/ssh/known_hosts", f"{phone} {kind} {host_key}\n".encode())
 
