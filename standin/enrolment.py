@@ -6,6 +6,7 @@ A phone's serial and MAC are always the same for one name in one rack; keys last
 from __future__ import annotations
 
 import hashlib
+import platform
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,12 +15,21 @@ from pathlib import Path
 from fleetctl.rack import Phone, Rack, RackPaths
 from fleetctl.rack.files import write_atomic
 from fleetctl.rack.lock import Locked, write_lock
+from standin.android import fresh
+from standin.android.apk import load_signer
+from standin.android.state import has_state, write_state
 from standin.commands import run
 from standin.fabric import SERVICES, derived_mac
 
 MODEL = "SM-G975F"
 API_LEVEL = 31
+FIRST_APP_UID = 10_001
 HOST_KEY = "ssh_host_ed25519_key"
+APP_SIGNER = "termux"
+"""Whose signature the apps of enrolled phones bear, and those of `fleetctl standin apks`."""
+
+ABIS = {"x86_64": "x86_64", "aarch64": "arm64-v8a"}
+"""Android's names for what this machine, and so every stand-in phone on it, runs."""
 
 _SERIAL_LETTERS = "0123456789ABCDEFGHJKLMNPQRSTUVWXYZ"
 
@@ -48,6 +58,10 @@ class Folders:
     def storage(self) -> Path:
         """Where the phones' storage lies, a file system a phone."""
         return self.root / "storage"
+
+    def signer(self, name: str) -> Path:
+        """A key that signs the stand-in's Android packages."""
+        return self.root / "signers" / f"{name}.pem"
 
     def enrol(self, host: str) -> Path:
         return self.root / "enrol" / host
@@ -80,15 +94,41 @@ def merge_known_hosts(present: str, keys: Iterable[tuple[str, str]]) -> str:
     return "\n".join([*kept, *wanted.values(), ""])
 
 
-def enrol(rack: Rack, paths: RackPaths) -> None:
-    """Make what is missing of keys, known hosts and lock file for every phone and `services`."""
+def make_android(folders: Folders, rack: Rack, phone: Phone, boxed: bool) -> None:
+    """What the phone's Android begins with; one that is kept already stays."""
+    folder = folders.hardware(phone.name)
+    if has_state(folder):
+        return
+    uid = FIRST_APP_UID + list(rack.phones).index(phone.name)
+    level, abi = phone.api_level or API_LEVEL, ABIS[platform.machine()]
+    if boxed:
+        state = fresh.boxed(level, abi, uid)
+    else:
+        network = rack.network
+        state = fresh.enrolled(
+            level,
+            abi,
+            uid,
+            wired=network.medium == "ethernet",
+            time_server=network.services or network.controller or "",
+            signer=load_signer(folders.signer(APP_SIGNER)).digest,
+        )
+    write_state(folder, state)
+
+
+def enrol(rack: Rack, paths: RackPaths, boxed: bool = False) -> None:
+    """Make what is missing of keys, known hosts and lock file for every phone and `services`.
+
+    Nobody has enrolled `boxed` phones yet, so of these nothing is known.
+    """
     folders = Folders(paths.standin)
     if not paths.operator.exists():
         _make_key(paths.operator, f"operator@{rack.name}")
     operator = paths.operator_pub.read_text()
-    hosts = [*rack.phones, SERVICES]
-    for host in hosts:
+    for host in (*rack.phones, SERVICES):
         folders.enrol(host).mkdir(parents=True, exist_ok=True)
+    hosts = [SERVICES] if boxed else [*rack.phones, SERVICES]
+    for host in hosts:
         write_atomic(folders.enrol(host) / "authorized_keys", operator, mode=0o600)
     missing = [host for host in hosts if not (folders.enrol(host) / HOST_KEY).exists()]
     with ThreadPoolExecutor(max_workers=8) as pool:
@@ -96,8 +136,9 @@ def enrol(rack: Rack, paths: RackPaths) -> None:
     keys = [(host, (folders.enrol(host) / f"{HOST_KEY}.pub").read_text()) for host in hosts]
     present = paths.known_hosts.read_text() if paths.known_hosts.exists() else ""
     write_atomic(paths.known_hosts, merge_known_hosts(present, keys), mode=0o600)
-    entries = {phone.name: locked(rack, phone) for phone in rack.phones.values()}
-    write_lock(paths.lock_file, rack.name, entries)
+    if not boxed:
+        entries = {phone.name: locked(rack, phone) for phone in rack.phones.values()}
+        write_lock(paths.lock_file, rack.name, entries)
 
 
 def _make_key(path: Path, comment: str) -> None:

@@ -245,7 +245,7 @@ def _unpack(wheel: Path, target: Path) -> None:
 
 
 def compile_commands(context: Path) -> list[tuple[str, ...]]:
-    """Compile the preload library and the static `binder`, by the zig that releases are built with."""
+    """Compile the preload library and the static `binder`, by the zig that builds releases."""
     options = ("-O2", "-s", "-Wall", "-Wextra", "-Werror")
     kinds = {
         ("libtermux-exec.so", "termux-exec.c", "gnu"): ("-shared", "-fPIC"),

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetctl.rack import Phone, Rack, RackPaths
-from fleetctl.rack.files import write_atomic
 from standin import engine, images, storage
 from standin.commands import CommandError, require_host, run
 from standin.daemon import process
 from standin.daemon.control import tell_of_change
 from standin.effects import settle_started
-from standin.enrolment import MODEL, enrol, locked
+from standin.enrolment import MODEL, enrol, locked, make_android
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
 from standin.faults import Faults, read_faults
 from standin.hardware import HardwareState
-from standin.hardware.files import kept_state, render_once, write_hardware
+from standin.hardware.files import kept_state, write_hardware
 from standin.record import (
+    agreed_boxed,
     agreed_rate,
     is_standin,
     is_up,
@@ -49,9 +49,10 @@ class Up:
     remarks: list[str]
 
 
-def up(rack: Rack, rack_file: Path, rate: str | None, say: Say) -> Up:
+def up(rack: Rack, rack_file: Path, rate: str | None, say: Say, boxed: bool = False) -> Up:
     """Bring the rack of `rack_file` up, or make what is missing of one that is up already.
 
+    Its phones are enrolled, or with `boxed` as they come out of their boxes.
     An interrupted first `up` is rolled back; an interrupted repair leaves what was there.
     """
     require_host()
@@ -60,10 +61,14 @@ def up(rack: Rack, rack_file: Path, rate: str | None, say: Say) -> Up:
         paths = RackPaths(rack.name)
         was_up = is_up(rack.name)
         rig = Rig(rack, paths, plan_fabric(rack, agreed_rate(rack, paths, rate)))
+        boxed = agreed_boxed(rack, paths, boxed)
         refuse_foreign(rig)
         refuse_overlap(rig.plan)
         try:
-            return _raise(rig, rack_file, was_up, say)
+            made = images.ensure(say)
+            say("keys, hardware and packages")
+            _prepare(rig, rack_file, boxed)
+            return _raise(rig, made, was_up, say)
         except BaseException:
             if not was_up:
                 say("rolling back")
@@ -71,10 +76,7 @@ def up(rack: Rack, rack_file: Path, rate: str | None, say: Say) -> Up:
             raise
 
 
-def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
-    made = images.ensure(say)
-    say("keys, hardware and packages")
-    _prepare(rig, rack_file)
+def _raise(rig: Rig, made: images.Images, was_up: bool, say: Say) -> Up:
     faults = read_faults(rig.folders.faults)
     unplugged = {host for host, kinds in faults.items() if "unplug" in kinds}
     say("wires")
@@ -93,16 +95,17 @@ def _raise(rig: Rig, rack_file: Path, was_up: bool, say: Say) -> Up:
     return Up(was_up, [host for host in rig.hosts if host in started], remarks)
 
 
-def _prepare(rig: Rig, rack_file: Path) -> None:
+def _prepare(rig: Rig, rack_file: Path, boxed: bool) -> None:
     """All that lies in the rack's folder before a container starts."""
     rig.paths.ensure()
     folders = rig.folders
     folders.root.mkdir(mode=0o700, exist_ok=True)
-    write_record(rig, rack_file)
+    write_record(rig, rack_file, boxed)
     folders.denied.touch(mode=0o000)
-    enrol(rig.rack, rig.paths)
+    enrol(rig.rack, rig.paths, boxed)
     for phone in rig.rack.phones.values():
         _render_hardware(folders.hardware(phone.name), rig.rack, phone)
+        make_android(folders, rig.rack, phone, boxed)
     if not any(rig.paths.packages.iterdir()):
         _export_packages(rig)
 
@@ -124,9 +127,6 @@ def _render_hardware(folder: Path, rack: Rack, phone: Phone) -> None:
         known.serial or "", phone.model or MODEL, known.api_level or 0, outlet=phone.name
     )
     write_hardware(folder, state)
-    for name, text in render_once().items():
-        if not (folder / name).exists():
-            write_atomic(folder / name, text)
 
 
 def _start_missing(

@@ -25,6 +25,7 @@ class Record(TypedDict):
     rack_file: str
     rate: str | None
     fabric: str
+    boxed: bool
 
 
 def is_standin(folder: Path) -> bool:
@@ -41,12 +42,13 @@ def read_record(paths: RackPaths) -> Record:
     return record
 
 
-def write_record(rig: Rig, rack_file: Path) -> None:
+def write_record(rig: Rig, rack_file: Path, boxed: bool = False) -> None:
     record = Record(
         version=1,
         rack_file=str(rack_file.resolve()),
         rate=rig.plan.rate,
         fabric=_fingerprint(rig.plan),
+        boxed=boxed,
     )
     write_atomic(rig.folders.record, json.dumps(record, indent=2) + "\n")
 
@@ -124,6 +126,18 @@ def agreed_rate(rack: Rack, paths: RackPaths, rate: str | None) -> str | None:
         raise InputError(
             f"rack `{rack.name}` is up with {present or 'unshaped'} links: "
             "`fleetctl standin down` first"
+        )
+    return present
+
+
+def agreed_boxed(rack: Rack, paths: RackPaths, boxed: bool) -> bool:
+    """Whether the rack's phones come, or came, as out of the box."""
+    if not is_up(rack.name):
+        return boxed
+    present = read_record(paths).get("boxed", False)
+    if boxed and not present:
+        raise InputError(
+            f"rack `{rack.name}` is up with enrolled phones: `fleetctl standin down` first"
         )
     return present
 

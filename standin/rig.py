@@ -13,11 +13,12 @@ from ipaddress import IPv4Network
 from os import cpu_count
 from pathlib import Path
 
-from fleetctl.rack import Phone, Rack, RackError, RackPaths
+from fleetctl.rack import Rack, RackError, RackPaths
 from standin import engine, storage
+from standin.android.state import has_state, read_state
 from standin.commands import CommandError, run
 from standin.engine import Container, CpuLimit, Spec
-from standin.enrolment import Folders, locked
+from standin.enrolment import Folders
 from standin.errors import StandinError
 from standin.fabric import (
     SERVICES,
@@ -30,9 +31,9 @@ from standin.fabric import (
     namespace_name,
     plug_commands,
 )
+from standin.faults import read_faults
 from standin.share import cpu_limit
 
-FIRST_APP_UID = 10_001
 LOCK_WAIT_SECONDS = 60
 
 # What DHCP needs on either side. On a phone only Android has it, never the app user.
@@ -81,7 +82,6 @@ class Rig:
         return self._services_spec(image) if host == SERVICES else self._phone_spec(host, image)
 
     def _phone_spec(self, name: str, image: str) -> Spec:
-        phone = self.rack.phones[name]
         return Spec(
             name=self.container_name(name),
             image=image,
@@ -90,7 +90,6 @@ class Rig:
             folder=str(self.paths.dir),
             hostname="localhost",
             options=_PHONE_OPTIONS,
-            environment=self._phone_environment(phone),
             mounts={
                 "/standin/hw": str(self.folders.hardware(name)),
                 "/standin/enrol": str(self.folders.enrol(name)),
@@ -111,11 +110,6 @@ class Rig:
         if storage.is_possible():
             storage.renew(self.folders.storage, self.rack.name, phone, self.volume(phone))
 
-    def _phone_environment(self, phone: Phone) -> dict[str, str]:
-        place = list(self.rack.phones).index(phone.name)
-        serial = locked(self.rack, phone).serial or ""
-        return {"APP_UID": str(FIRST_APP_UID + place), "PHONE_SERIAL": serial}
-
     def _services_spec(self, image: str) -> Spec:
         return Spec(
             name=self.container_name(SERVICES),
@@ -131,7 +125,8 @@ class Rig:
     def wire(self, unplugged: Collection[str] = ()) -> None:
         """Make what is missing of the fabric without the containers' ports; harms nothing there."""
         found = find_fabric(self.plan.namespace, self.plan.host_link)
-        for command in build_commands(self.plan, found, unplugged):
+        loose = {host for host in self.hosts if not self.on_hub(host)}
+        for command in build_commands(self.plan, found, {*unplugged, *loose}):
             run(command)
         keep_from_forwarding(self.plan.host_link)
 
@@ -144,14 +139,27 @@ class Rig:
         port = self.plan.ports[container.host].name
         with suppress(CommandError):
             run(("ip", "-n", self.plan.namespace, "link", "delete", port))
-        for command in plug_commands(self.plan, container.host, container.pid, unplugged):
+        loose = unplugged or not self.on_hub(container.host)
+        for command in plug_commands(self.plan, container.host, container.pid, loose):
             run(command)
+
+    def on_hub(self, host: str) -> bool:
+        """Whether a host has the rack's network: a wired phone has one port for it or adb."""
+        if host == SERVICES or self.rack.network.medium == "wifi":
+            return True
+        folder = self.folders.hardware(host)
+        return not has_state(folder) or read_state(folder).usb == "hub"
 
     def pull(self, host: str) -> None:
         run(carrier_command(self.plan, host, plugged=False))
 
     def replug(self, host: str) -> None:
-        run(carrier_command(self.plan, host, plugged=True))
+        run(carrier_command(self.plan, host, plugged=self.on_hub(host)))
+
+    def set_carrier(self, host: str) -> None:
+        """Have the cable follow where the phone's port leads, unless a fault has pulled it."""
+        pulled = "unplug" in read_faults(self.folders.faults).get(host, {})
+        run(carrier_command(self.plan, host, plugged=self.on_hub(host) and not pulled))
 
 
 def container_name(rack: str, host: str) -> str:

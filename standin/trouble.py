@@ -37,7 +37,9 @@ def look(rig: Rig) -> dict[str, Seen]:
     def seen(phone: str) -> Seen:
         container = containers.get(phone)
         port = ports.get(rig.plan.ports[phone].name)
-        faults = observed(recorded.get(phone, {}), container, port.is_up if port else None)
+        # A phone whose port leads elsewhere has no cable that could be pulled.
+        is_up = port.is_up if port and rig.on_hub(phone) else None
+        faults = observed(recorded.get(phone, {}), container, is_up)
         if container is None:
             return Seen("missing", faults)
         why = _why_dead(rig, phone) if faults is None else None

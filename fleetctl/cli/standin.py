@@ -12,6 +12,7 @@ import click
 
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
+from fleetctl.cli.standin_hands import COMMANDS as HAND_COMMANDS
 from fleetctl.cli.standin_hardware import hardware, hub
 from fleetctl.errors import ExitCode
 
@@ -35,6 +36,7 @@ command.add_command(hub)
 )
 @click.option("--rate", metavar="RATE", help="Shape each phone's link to this, such as 200mbit.")
 @click.option("--openmpi", type=click.Choice(["5.0", "4.1"]), help="Series of Open MPI to install.")
+@click.option("--boxed", is_flag=True, help="Phones as out of the box: not enrolled yet.")
 @output_option
 @pass_app
 def up(
@@ -43,6 +45,7 @@ def up(
     switches: int | None,
     rate: str | None,
     openmpi: str | None,
+    boxed: bool,
     output: str,
 ) -> None:
     """Bring the rack up, or mend what is missing of one that is up.
@@ -59,7 +62,7 @@ def up(
         check_rate(rate)
     file = settle_rack_file(app.rack_file, app.rack, phones, switches, openmpi)
     with _say() as say:
-        done = lifecycle.up(load_rack(file), file, rate, say)
+        done = lifecycle.up(load_rack(file), file, rate, say, boxed)
     rack = load_rack(file)
     for remark in done.remarks:
         progress().print(f"! {remark}", style="yellow")
@@ -191,6 +194,10 @@ def _cure(state: str, why: str | None) -> str:
     if state == "missing":
         return "`fleetctl standin up` makes it anew"
     return f"died by itself{f' ({why})' if why else ''}: heal it"
+
+
+for hands in HAND_COMMANDS:
+    command.add_command(hands)
 
 
 def _rack_document(rack: Rack, file: Path) -> dict[str, object]:

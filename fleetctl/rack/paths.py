@@ -83,6 +83,21 @@ class RackPaths:
         return self.dir / "packages"
 
     @property
+    def apks(self) -> Path:
+        """The operator's files of Termux, Termux:API and Termux:Boot."""
+        return self.dir / "apks"
+
+    @property
+    def adb(self) -> Path:
+        """Home of the rack's own adb: its key, its server's socket."""
+        return self.dir / "adb"
+
+    @property
+    def adb_endpoints(self) -> Path:
+        """Phones that adb reaches by TCP from the start, one `ADDRESS:PORT` a line."""
+        return self.adb / "endpoints"
+
+    @property
     def standin(self) -> Path:
         return self.dir / "standin"
 
@@ -96,6 +111,7 @@ class RackPaths:
             self.data,
             self.releases,
             self.packages,
+            self.apks,
         ):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.dir.chmod(0o700)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from standin.adb import shell, sync
@@ -122,8 +123,10 @@ class Daemon:
         task = asyncio.ensure_future(Connection(self, reader, writer).serve())
         self._connections[task] = usb
         try:
-            await task
+            with suppress(asyncio.CancelledError):
+                await task
         finally:
+            task.cancel()
             del self._connections[task]
 
     async def _drop(self, *, usb: bool) -> None:

@@ -97,7 +97,7 @@ async def listen(folder: Path, handler: Handler) -> asyncio.Server:
         os.close(descriptor)
 
     async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(OSError, asyncio.IncompleteReadError):
+        with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             await _converse(reader, writer, handler)
         writer.close()
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from standin.android.state import ADDED_APPS, TERMUX, AndroidState, App
 
 SHARED_USER = "com.termux"
-STANDIN_SIGNER = "0" * 64
-
 _BOXED: Mapping[str, Mapping[str, str]] = {
     "global": {
         "adb_enabled": "1",
@@ -47,14 +45,14 @@ def boxed(api_level: int, abi: str, app_uid: int) -> AndroidState:
 
 
 def enrolled(
-    api_level: int, abi: str, app_uid: int, *, wired: bool, services: str, signer: str
+    api_level: int, abi: str, app_uid: int, *, wired: bool, time_server: str, signer: str
 ) -> AndroidState:
     """A phone as enrolment leaves it, on its hub, with Termux and its add-ons."""
     state = boxed(api_level, abi, app_uid)
     for key, value in {
         "captive_portal_mode": "0",
         "mobile_data": "0",
-        "ntp_server": services,
+        "ntp_server": time_server,
         "protect_battery": "1",
         "stay_on_while_plugged_in": "7",
         "verifier_verify_adb_installs": "0",

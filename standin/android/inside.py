@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from standin.android.binder import FIRST_APP_UID, SHELL_UID
+from standin.errors import StandinError
 
 PREFIX = "/data/data/com.termux/files/usr"
 HOME = "/data/data/com.termux/files/home"
@@ -64,7 +67,7 @@ class Inside:
 
     def command(self, uid: int, words: Sequence[str]) -> tuple[str, ...]:
         """The host's command line that runs `words` in the phone as this user."""
-        enter = ("nsenter", f"--target={self.pid}", "-m", "-u", "-i", "-n", "-p", "--wd=/")
+        enter = (_nsenter(), f"--target={self.pid}", "-m", "-u", "-i", "-n", "-p", "--wd=/")
         who = (f"--setuid={uid}", f"--setgid={uid}")
         files = tuple(str(group / "cgroup.procs") for group in self._groups)
         return ("/bin/sh", "-c", _JOIN, "sh", *files, "--", *enter, *who, "--", *words)
@@ -149,6 +152,15 @@ class Inside:
     @property
     def alive(self) -> bool:
         return Path(f"/proc/{self.pid}").exists()
+
+
+@cache
+def _nsenter() -> str:
+    """By its full path: what it starts brings a PATH of the phone's."""
+    found = shutil.which("nsenter")
+    if found is None:
+        raise StandinError("`nsenter` is not installed: run `apt-get install util-linux`")
+    return found
 
 
 def environment(uid: int) -> dict[str, str]:

@@ -17,6 +17,7 @@ from fleetctl.rack.files import write_atomic
 VERSION = 1
 STATE_FILE = "android.json"
 BOOT_FILE = "boot.txt"
+PROPS_FILE = "android_props.txt"
 
 TERMUX, TERMUX_API, TERMUX_BOOT = "com.termux", "com.termux.api", "com.termux.boot"
 ADDED_APPS = (TERMUX, TERMUX_API, TERMUX_BOOT)
@@ -132,6 +133,14 @@ class AndroidState:
         }
         return "".join(f"{name}={value}\n" for name, value in values.items())
 
+    def props_text(self) -> str:
+        """Lines of `getprop` that are Android's, not the hardware's."""
+        return f"[ro.product.cpu.abilist]: [{self.abi}]\n"
+
+
+def has_state(folder: Path) -> bool:
+    return (folder / STATE_FILE).exists()
+
 
 def read_state(folder: Path) -> AndroidState:
     """The state of the phone with this hardware folder."""
@@ -139,6 +148,8 @@ def read_state(folder: Path) -> AndroidState:
 
 
 def write_state(folder: Path, state: AndroidState) -> None:
+    """Keep it, and let the phone see what of it is not asked of a service."""
     write_atomic(folder / STATE_FILE, state.to_json())
-    if not (boot := folder / BOOT_FILE).exists() or boot.read_text() != state.boot_text():
-        write_atomic(boot, state.boot_text())
+    for name, text in ((BOOT_FILE, state.boot_text()), (PROPS_FILE, state.props_text())):
+        if not (path := folder / name).exists() or path.read_text() != text:
+            write_atomic(path, text)

@@ -12,13 +12,18 @@ import time
 from collections.abc import Mapping
 
 from standin import flapping
+from standin.android import service as android
 from standin.daemon.desk import Condition, Desk, Run
 from standin.hardware import service as hardware
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
 
-SERVICES: Mapping[str, Run] = {"hardware": hardware.run, "flapping": flapping.run}
+SERVICES: Mapping[str, Run] = {
+    "android": android.run,
+    "hardware": hardware.run,
+    "flapping": flapping.run,
+}
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The files that a stand-in phone's Android tools read, out of its hardware's state.
 
-A phone's folder of these files is mounted into its container, where `getprop`, `settings`, `pm`,
-`dumpsys` and `termux-battery-status` answer from them.
+A phone's folder of these files is mounted into its container, where `getprop`, `dumpsys` and
+`termux-battery-status` answer from them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ _HEALTH_CODES = {
 
 STATE = "state.json"
 CYCLE_COUNT_API_LEVEL = 34
-
-_APPS = ("android", "com.android.settings", "com.termux", "com.termux.api", "com.termux.boot")
 
 
 def render(state: HardwareState) -> dict[str, str]:
@@ -63,14 +61,6 @@ def kept_state(folder: Path) -> HardwareState | None:
         return None
 
 
-def render_once() -> dict[str, str]:
-    """The files that a phone begins with and its settings change."""
-    return {
-        "settings.txt": _settings(),
-        "packages.txt": _lines(*(f"package:{app}" for app in _APPS)),
-    }
-
-
 def _lines(*lines: str) -> str:
     return "\n".join(lines) + "\n"
 
@@ -87,19 +77,6 @@ def _props(state: HardwareState) -> str:
         "sys.boot_completed": "1",
     }
     return _lines(*(f"[{name}]: [{value}]" for name, value in props.items()))
-
-
-def _settings() -> str:
-    """A phone out of the box: nothing that a rack wants is set yet."""
-    return _lines(
-        "global airplane_mode_on=0",
-        "global mobile_data=0",
-        "global protect_battery=1",
-        "global settings_enable_monitor_phantom_procs=true",
-        "global stay_on_while_plugged_in=0",
-        "global wifi_on=0",
-        "system screen_off_timeout=30000",
-    )
 
 
 def _battery_status(state: HardwareState) -> str:

