@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "Check phones, or the rack file.",
     "data": "Prepare data sets and list them.",
     "drain": "Keep phones out of jobs.",
+    "enroll": "Enrol phones: from the box to ssh.",
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",

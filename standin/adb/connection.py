@@ -158,6 +158,7 @@ class Connection:
                     gone = asyncio.create_task(self._reader.read(1))
                     await asyncio.wait([asking, gone], return_when=asyncio.FIRST_COMPLETED)
                     gone.cancel()
+                    await asyncio.gather(gone, return_exceptions=True)
                     if not asking.done():
                         raise ConnectionResetError
                     break

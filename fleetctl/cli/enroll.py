@@ -1,0 +1,99 @@
+"""`fleetctl enroll`: from phones on USB to phones that answer ssh."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.output import print_json, print_table, progress
+from fleetctl.errors import ExitCode
+
+if TYPE_CHECKING:
+    from fleetctl.provision.enrol import Options, Report
+
+
+@click.command()
+@click.option("--serial", "serials", multiple=True, help="Only this phone, even if it is enrolled.")
+@click.option("--name", help="The place in the rack that the phone takes; else the next free one.")
+@click.option("--replace", metavar="OLD", help="Take over the place of a broken phone.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for people who accept dialogs.",
+)
+@output_option
+@pass_app
+def command(
+    app: App,
+    serials: tuple[str, ...],
+    name: str | None,
+    replace: str | None,
+    wait: float,
+    output: str,
+) -> int:
+    """Enrol the phones that are plugged into this machine by USB.
+
+    Sets their Android up, installs Termux and its add-ons from the rack's folder `apks`, brings
+    the operator's key and starts ssh. Phones that are enrolled are left alone, unless --serial
+    names them.
+    """
+    from fleetctl.provision.enrol import Options
+
+    if name and replace:
+        raise click.UsageError("--replace OLD takes the place OLD: leave --name out.")
+    options = Options(serials, name, replace, wait)
+    reports = asyncio.run(_enrol(app, options))
+    if output == "json":
+        print_json({"phones": [asdict(report) for report in reports]})
+    else:
+        _show(app, reports)
+    return _exit_code(reports)
+
+
+async def _enrol(app: App, options: Options) -> list[Report]:
+    from fleetctl.cli.enroll_view import watching
+    from fleetctl.provision.enrol import enrol
+
+    with watching() as watch:
+        return await enrol(app.rack_file, app.rack, app.paths, options, watch)
+
+
+def _show(app: App, reports: Sequence[Report]) -> None:
+    """A table of all phones, then what hands must do, and what comes next."""
+    if not reports:
+        progress().print(
+            "adb sees no phone: plug one in, switch USB debugging on, and look whether another adb "
+            "server holds it (`adb kill-server`)"
+        )
+        return
+    print_table(
+        ["SERIAL", "PHONE", "MODEL", "STATE", "WHY"],
+        ((one.serial, one.name, one.model or None, one.end, one.reason or None) for one in reports),
+    )
+    say = progress()
+    for one in reports:
+        for remark in one.remarks:
+            say.print(f"! {one.name}: {remark}", style="yellow", markup=False)
+    hands = [one for one in reports if one.end == "needs-hands"]
+    if hands:
+        say.print("Needs hands:")
+        for one in hands:
+            say.print(f"  {one.name or one.serial}: {one.reason}", markup=False)
+    if app.rack.network.medium == "ethernet" and any(one.end == "enrolled" for one in reports):
+        say.print("Now unplug them, plug them into their hubs, and run `fleetctl enroll --wire`.")
+
+
+def _exit_code(reports: Sequence[Report]) -> ExitCode:
+    if not reports:
+        return ExitCode.NONE_REACHABLE
+    if all(report.end in ("enrolled", "known") for report in reports):
+        return ExitCode.DONE
+    return ExitCode.SOME_PHONES_FAILED

@@ -1,0 +1,306 @@
+"""Enrolment by adb: from phones on USB to phones that answer ssh by a key that is known.
+
+Each phone goes through the same steps, side by side with the others; what one of them lacks stops
+nobody else. Every step may be done again, so an interrupted enrolment is completed by the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from fleetctl.provision import android, enrol_facts, enrol_termux
+from fleetctl.provision.enrol_facts import Found
+from fleetctl.provision.enrol_files import Luggage, gather
+from fleetctl.provision.enrol_termux import Failed, NeedsHands
+from fleetctl.provision.enrol_trust import Records
+from fleetctl.rack import InputError, Rack, RackPaths
+from fleetctl.rack.lock import Locked
+from fleetctl.rack.model import PHONE_PORT
+from fleetctl.remote.adb import Adb, AdbError, AdbLost, AdbPhone, Link, session
+from fleetctl.remote.connect import Identity, connect
+from fleetctl.remote.faults import PhoneError
+from fleetctl.remote.hostkey import host_key
+
+CONCURRENT = 16
+"""Phones at once: a hub's bandwidth is shared by all that hang on it."""
+
+SSH_WAIT_SECONDS = 60.0
+_POLL_SECONDS = 1.0
+
+type Step = Literal["look", "settings", "apps", "key", "ssh", "network", "done"]
+type End = Literal["enrolled", "known", "refused", "needs-hands", "failed"]
+
+LINK_CURES = {
+    "unauthorized": "unlock its screen and accept its dialog about USB debugging (tick `always`)",
+    "offline": "adb gets no answer: plug it in again",
+    "no permissions": "this user may not open the USB device: install "
+    "android-sdk-platform-tools-common, or run as root",
+    "other": "adb cannot use it as it is: look at its screen",
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """One phone's way through enrolment. `remarks`: what did not work and was not needed."""
+
+    link: str
+    serial: str
+    name: str | None = None
+    model: str = ""
+    step: Step = "look"
+    note: str = ""
+    end: End | None = None
+    reason: str = ""
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`serials`: these only, even if they are enrolled; none: all that are new. `name`: the place
+    that the only phone shall take; `replace`: whose place it takes over; `wait_seconds`: how long
+    to wait for people who accept dialogs, which are there only as long as somebody asks."""
+
+    serials: tuple[str, ...] = ()
+    name: str | None = None
+    replace: str | None = None
+    wait_seconds: float = 60.0
+
+
+type Watch = Callable[[Sequence[Report]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all phones of one enrolment share."""
+
+    rack: Rack
+    records: Records
+    luggage: Luggage
+    operator: str
+    watch: Callable[[], None]
+
+
+async def enrol(
+    rack_file: Path, rack: Rack, paths: RackPaths, options: Options, watch: Watch
+) -> list[Report]:
+    """Enrol the phones that adb sees. Returns what became of each.
+
+    Raises InputError for what the operator must put right first, AdbError where adb cannot work.
+    """
+    records = Records(rack_file, rack, paths)
+    async with session(paths) as adb:
+        links = await _settled(adb, options.wait_seconds, watch)
+        reports, found = await _look(adb, links, options)
+        watch(reports)
+        if not any(report.end is None for report in reports):
+            return reports
+        luggage = gather(paths.apks, paths.packages)
+        _assign(reports, found, rack, records, options)
+        if options.replace:
+            records.revoke(options.replace)
+        records.sign()
+        operator = " ".join(paths.operator_pub.read_text().split()[:2])
+        bench = Bench(rack, records, luggage, operator, lambda: watch(reports))
+        bound = asyncio.Semaphore(CONCURRENT)
+
+        async def one(report: Report) -> None:
+            async with bound:
+                await _enrol_one(bench, adb.phone(report.link), found[report.link], report)
+
+        await asyncio.gather(*(one(report) for report in reports if report.end is None))
+    return reports
+
+
+async def _settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
+    """The phones that adb sees, once no dialog of theirs waits for a person, or time is over."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + wait_seconds
+    while True:
+        links = await adb.links()
+        asking = [link for link in links if link.state in ("unauthorized", "offline")]
+        if not asking or clock() >= deadline:
+            return links
+        watch([Report(link.name, link.name, note=LINK_CURES[link.state]) for link in asking])
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _look(
+    adb: Adb, links: Sequence[Link], options: Options
+) -> tuple[list[Report], dict[str, Found]]:
+    """A report for each phone that adb sees, and the facts of those that answer."""
+    reports: dict[str, Report] = {}
+    found: dict[str, Found] = {}
+
+    async def look(link: Link) -> None:
+        report = reports[link.name] = Report(link.name, link.name)
+        if link.state != "device":
+            report.end, report.reason = "needs-hands", f"{link.state}: {LINK_CURES[link.state]}"
+            return
+        try:
+            facts = await enrol_facts.ask(adb.phone(link.name))
+        except AdbLost as problem:
+            report.end, report.reason = "failed", str(problem)
+            return
+        report.serial, report.model = facts.serial, facts.model
+        found[link.name] = facts
+
+    await asyncio.gather(*(look(link) for link in links))
+    ordered = _without_doubles([reports[link.name] for link in links])
+    if options.serials:
+        seen = {report.serial for report in ordered} | {report.link for report in ordered}
+        if missing := [serial for serial in options.serials if serial not in seen]:
+            raise InputError(
+                f"adb does not see {', '.join(missing)}: plug it into this machine, switch USB "
+                "debugging on, and look at `adb devices`"
+            )
+        ordered = [
+            report
+            for report in ordered
+            if report.serial in options.serials or report.link in options.serials
+        ]
+    return ordered, found
+
+
+def _without_doubles(reports: Iterable[Report]) -> list[Report]:
+    """One report a phone, though adb may reach one by USB and by the network."""
+    first: dict[str, Report] = {}
+    for report in reports:
+        first.setdefault(report.serial, report)
+    return list(first.values())
+
+
+def _assign(
+    reports: Sequence[Report],
+    found: dict[str, Found],
+    rack: Rack,
+    records: Records,
+    options: Options,
+) -> None:
+    """Give each phone its place, or refuse it, or leave it alone because it is enrolled."""
+    lock = records.lock()
+    owners = {entry.serial: name for name, entry in lock.items() if entry.serial}
+    if options.replace:
+        lock = _vacate(options.replace, rack, lock)
+    open_reports = [report for report in reports if report.end is None]
+    facts = [found[report.link] for report in open_reports]
+    place = options.name or options.replace
+    assignment = enrol_facts.assign(facts, rack, lock, place)
+    for report in open_reports:
+        report.name = assignment.places.get(report.serial)
+        if report.name is None:
+            report.end, report.reason = "refused", assignment.refused[report.serial]
+            continue
+        if report.serial in owners and not (options.serials or place):
+            report.end, report.step = "known", "done"
+            report.reason = f"enrolled already; --serial {report.serial} does it again"
+            continue
+        reasons = enrol_facts.unfit(found[report.link], rack.phones[report.name])
+        if reasons:
+            report.end, report.reason = "refused", "; ".join(reasons)
+
+
+def _vacate(name: str, rack: Rack, lock: dict[str, Locked]) -> dict[str, Locked]:
+    """The lock without the phone that is replaced."""
+    if name not in rack.phones:
+        raise InputError(f"{name} is not in the rack file: it has no place to take over")
+    if name not in lock:
+        raise InputError(f"{name} has no phone to replace: enrol with --name {name}")
+    return {other: entry for other, entry in lock.items() if other != name}
+
+
+async def _enrol_one(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    try:
+        await _steps(bench, phone, found, report)
+    except NeedsHands as problem:
+        report.end, report.reason = "needs-hands", str(problem)
+    except (Failed, AdbError, PhoneError, InputError) as problem:
+        report.end, report.reason = "failed", str(problem)
+    else:
+        report.end, report.step, report.note = "enrolled", "done", ""
+    bench.watch()
+
+
+async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    name = report.name or ""
+    network = bench.rack.network
+
+    def at(step: Step, note: str = "") -> None:
+        report.step, report.note = step, note
+        bench.watch()
+
+    wanted = android.wishes(
+        android.Profile(
+            api_level=found.api_level,
+            manufacturer=found.manufacturer,
+            time_server=network.services or network.controller,
+        )
+    )
+    at("settings")
+    await _settings(phone, android.before_apps(wanted), report)
+    at("apps")
+    apps = bench.luggage.apps_for(found.abis)
+    await enrol_termux.install_apps(phone, apps, dict(found.apps))
+    await _settings(phone, wanted, report)
+    at("key")
+    await enrol_termux.set_up_ssh(
+        phone,
+        bench.luggage,
+        bench.operator,
+        debuggable=apps[android.TERMUX_APPS[0]].debuggable,
+        tell=lambda note: at("key", note),
+    )
+    at("ssh")
+    key = await _first_ssh(bench, phone, name)
+    at("network")
+    bench.records.learn_key(name, key)
+    # The last thing: a serial in the lock file is an enrolled phone.
+    before = bench.records.lock().get(name, Locked())
+    kept = before if before.serial == found.serial else Locked()
+    bench.records.note(name, replace(kept, serial=found.serial, api_level=found.api_level))
+    if network.medium == "ethernet":
+        # By this, Wi-Fi is switched off once ssh has answered over the wire.
+        await phone.listen_on_network()
+
+
+async def _settings(phone: AdbPhone, wanted: Sequence[android.Wish], report: Report) -> None:
+    """Make and verify settings. Raises Failed when one that is needed does not hold."""
+    outcome = await android.ensure(phone, wanted)
+    needed = {wish.name for wish in wanted if wish.needed}
+    if failed := [text for name, text in outcome.problems.items() if name in needed]:
+        raise Failed("; ".join(failed))
+    report.remarks = [text for name, text in outcome.problems.items() if name not in needed]
+
+
+async def _first_ssh(bench: Bench, phone: AdbPhone, name: str) -> str:
+    """Log in through the cable by the operator's key. Returns the host key that the phone has.
+
+    What answers is at the end of the USB cable, so its key need not be trusted on first use.
+    """
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + SSH_WAIT_SECONDS
+    async with phone.forwarded(PHONE_PORT) as port:
+        while (key := await host_key("127.0.0.1", port)) is None:
+            if clock() > deadline:
+                raise Failed(
+                    f"sshd does not answer {SSH_WAIT_SECONDS:g} s after it was started: look at "
+                    "`sv status $PREFIX/var/service/sshd` in Termux, and rerun"
+                )
+            await asyncio.sleep(_POLL_SECONDS)
+        await _log_in(bench.records.paths, name, key, port)
+    return key
+
+
+async def _log_in(paths: RackPaths, name: str, key: str, port: int) -> None:
+    """Raises PhoneError when the key that was just brought does not open the phone."""
+    expected = paths.adb / f"known_hosts-{name}"
+    expected.write_text(f"{name} {key}\n")
+    try:
+        identity = Identity(expected, paths.operator, paths.operator_cert)
+        connection = await connect(name, "127.0.0.1", identity, port)
+        connection.abort()
+    finally:
+        expected.unlink(missing_ok=True)
