@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 @click.option("--name", help="The place in the rack that the phone takes; else the next free one.")
 @click.option("--replace", metavar="OLD", help="Take over the place of a broken phone.")
 @click.option(
+    "--wire", is_flag=True, help="Meet the enrolled phones again, on the wire of their rack."
+)
+@click.option(
     "--wait",
     type=click.FloatRange(0),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long to wait for people who accept dialogs.",
+    help="How long to wait for dialogs to be accepted, or for phones on the wire.",
 )
 @output_option
 @pass_app
@@ -36,6 +39,7 @@ def command(
     serials: tuple[str, ...],
     name: str | None,
     replace: str | None,
+    wire: bool,
     wait: float,
     output: str,
 ) -> int:
@@ -49,12 +53,14 @@ def command(
 
     if name and replace:
         raise click.UsageError("--replace OLD takes the place OLD: leave --name out.")
+    if wire and (serials or name or replace):
+        raise click.UsageError("--wire meets all phones that wait for it: leave the rest out.")
     options = Options(serials, name, replace, wait)
-    reports = asyncio.run(_enrol(app, options))
+    reports = asyncio.run(_meet(app, wait) if wire else _enrol(app, options))
     if output == "json":
         print_json({"phones": [asdict(report) for report in reports]})
     else:
-        _show(app, reports)
+        _show(app, reports, by_usb=not wire)
     return _exit_code(reports)
 
 
@@ -66,7 +72,15 @@ async def _enrol(app: App, options: Options) -> list[Report]:
         return await enrol(app.rack_file, app.rack, app.paths, options, watch)
 
 
-def _show(app: App, reports: Sequence[Report]) -> None:
+async def _meet(app: App, wait_seconds: float) -> list[Report]:
+    from fleetctl.cli.enroll_view import watching
+    from fleetctl.provision.wire import enrol_on_wire
+
+    with watching() as watch:
+        return await enrol_on_wire(app.rack_file, app.rack, app.paths, wait_seconds, watch)
+
+
+def _show(app: App, reports: Sequence[Report], *, by_usb: bool) -> None:
     """A table of all phones, then what hands must do, and what comes next."""
     if not reports:
         progress().print(
@@ -87,7 +101,9 @@ def _show(app: App, reports: Sequence[Report]) -> None:
         say.print("Needs hands:")
         for one in hands:
             say.print(f"  {one.name or one.serial}: {one.reason}", markup=False)
-    if app.rack.network.medium == "ethernet" and any(one.end == "enrolled" for one in reports):
+    if not any(one.end == "enrolled" for one in reports):
+        return
+    if by_usb and app.rack.network.medium == "ethernet":
         say.print("Now unplug them, plug them into their hubs, and run `fleetctl enroll --wire`.")
 
 

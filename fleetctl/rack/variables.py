@@ -7,6 +7,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+from fleetctl.rack import dhcp
 from fleetctl.rack.model import PHONE_PORT, Phone, Rack
 from fleetctl.rack.paths import RackPaths
 
@@ -33,6 +34,8 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_medium": network.medium,
         "rack_mtu": network.mtu,
         "rack_dhcp": network.dhcp,
+        "rack_dhcp_reservations": dhcp.reservations(rack),
+        "rack_dhcp_guests": asdict(guests) if (guests := dhcp.guest_range(rack)) else None,
         "rack_controller_address": network.controller,
         "rack_services_address": network.services or network.controller,
         "rack_openmpi_series": rack.versions.openmpi,

@@ -32,6 +32,11 @@ class Screen:
         if terminal:
             terminal.close()
 
+    @property
+    def ready(self) -> bool:
+        """Whether Termux takes what is typed, once it is in front."""
+        return self._terminal is not None and self._terminal.ready
+
     async def am(self, call: Call) -> int:
         """am start -n COMPONENT | startservice -a ACTION COMPONENT | force-stop PACKAGE"""
         verb = call.word(0)

@@ -1,0 +1,295 @@
+"""Enrolment on the wire: whoever answers by the host key of a phone is that phone.
+
+At the end of a USB cable a phone has no Ethernet, so its adapter is met here for the first time:
+new leases, or all addresses of a network that others serve, are asked for their host keys. Then the
+phone's own address is reserved, Wi-Fi goes, and adb leaves the network.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleetctl.provision import android
+from fleetctl.provision.enrol import Report, Step, Watch
+from fleetctl.provision.enrol_trust import Records
+from fleetctl.rack import InputError, Rack, RackPaths, load_rack
+from fleetctl.rack import dhcp as rack_dhcp
+from fleetctl.rack.model import PHONE_PORT
+from fleetctl.remote.adb import TCP_PORT, Adb, AdbError, session
+from fleetctl.remote.connect import Identity, connect
+from fleetctl.remote.faults import PhoneError
+from fleetctl.remote.hostkey import host_key
+from fleetctl.remote.services import ServicesError, ServicesHost, services_host
+
+LEASES = "/var/lib/misc/phonerack.leases"
+RESERVATIONS = "/var/lib/phonerack/dhcp/rack"
+"""Where role `services` has dnsmasq keep and look for them."""
+
+ASKED_AT_ONCE = 64
+POLL_SECONDS = 2.0
+MOVE_LIMIT_SECONDS = 180.0
+"""A phone asks anew for its lease after half of two minutes."""
+
+MOST_ADDRESSES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Where a phone answers now; its adapter, where that is known."""
+
+    address: str
+    mac: str | None
+
+
+@dataclass(slots=True)
+class Search:
+    """Who has been asked for what; an address is asked again only when its lease has changed."""
+
+    wanted: Mapping[str, str]
+    met: dict[str, Met] = field(default_factory=dict)
+    _asked: set[tuple[str, str | None]] = field(default_factory=set)
+
+    @property
+    def missing(self) -> list[str]:
+        return [name for name in self.wanted.values() if name not in self.met]
+
+    async def ask(self, places: Mapping[str, str | None]) -> None:
+        """Ask addresses (each with its adapter, if known) for their host keys."""
+        bound = asyncio.Semaphore(ASKED_AT_ONCE)
+
+        async def one(address: str, mac: str | None) -> None:
+            async with bound:
+                key = await host_key(address, PHONE_PORT)
+            if key is None:
+                return
+            self._asked.add((address, mac))
+            if (name := self.wanted.get(" ".join(key.split()[:2]))) is not None:
+                self.met[name] = Met(address, mac)
+
+        new = {item for item in places.items() if item not in self._asked}
+        await asyncio.gather(*(one(*item) for item in new))
+
+
+def parse_leases(text: str) -> dict[str, str]:
+    """Adapters by address, of dnsmasq's lease file."""
+    found = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) >= 3 and words[0].isdigit() and words[1].count(":") == 5:
+            found[words[2]] = words[1].lower()
+    return found
+
+
+def doubles(met: Mapping[str, Met], known: Mapping[str, str]) -> dict[str, str]:
+    """Why phones are refused for their adapter: one MAC address is one phone's.
+
+    `known` maps the adapters of other phones to their names.
+    """
+    owners: dict[str, list[str]] = {}
+    for name, place in met.items():
+        if place.mac:
+            owners.setdefault(place.mac, []).append(name)
+    refused = {}
+    for mac, names in owners.items():
+        others = sorted({*names, *([known[mac]] if mac in known else [])})
+        if len(others) > 1:
+            for name in names:
+                refused[name] = (
+                    f"its adapter has MAC {mac}, and so have those of {' and '.join(others)}: "
+                    "give one of them another adapter"
+                )
+    return refused
+
+
+async def enrol_on_wire(
+    rack_file: Path, rack: Rack, paths: RackPaths, wait_seconds: float, watch: Watch
+) -> list[Report]:
+    """Meet the phones that are enrolled by adb and now hang on the wire.
+
+    Raises InputError where there is nothing to meet, ServicesError, AdbError.
+    """
+    records = Records(rack_file, rack, paths)
+    lock = records.lock()
+    names = [name for name in rack_dhcp.waiting(rack) if name in lock]
+    if not names:
+        raise InputError(
+            "no phone waits to be met on the wire: `fleetctl enroll` comes first, by USB"
+        )
+    unknown = [name for name in names if records.known_key(name) is None]
+    if unknown:
+        raise InputError(f"no host key is known of {', '.join(unknown)}: enrol them by USB again")
+    reports = [Report(lock[name].serial or "", lock[name].serial or "", name) for name in names]
+    search = Search({records.known_key(name) or "": name for name in names})
+    async with session(paths) as adb, services_host(rack, paths) as services:
+        for report in reports:
+            report.step, report.note = "network", "waiting for its lease and its sshd"
+        watch(reports)
+        await _search(search, rack, services, wait_seconds)
+        refused = doubles(
+            search.met,
+            {entry.mac: name for name, entry in lock.items() if entry.mac and name not in names},
+        )
+        fine: list[Report] = []
+        for report in reports:
+            name = report.name or ""
+            if name not in search.met:
+                report.end, report.reason = "needs-hands", _silent(rack)
+            elif name in refused:
+                report.end, report.reason = "refused", refused[name]
+            else:
+                fine.append(report)
+                place = search.met[name]
+                records.update(name, mac=place.mac, address=place.address)
+        watch(reports)
+        if rack.network.dhcp == "ours" and fine:
+            await _reserve(load_rack(rack_file), services)
+        bench = _Bench(load_rack(rack_file), records, adb, lambda: watch(reports))
+        await asyncio.gather(
+            *(_finish(bench, report, search.met[report.name or ""]) for report in fine)
+        )
+    return reports
+
+
+def _silent(rack: Rack) -> str:
+    lease = (
+        "no lease of the services host's leads to it (run `ansible-playbook site.yml -t "
+        "controller` first)"
+        if rack.network.dhcp == "ours"
+        else f"nobody in {rack.network.cidr} answers by its host key"
+    )
+    return f"{lease}: look at its hub, adapter and cable, and whether Termux is running on it"
+
+
+async def _search(search: Search, rack: Rack, services: ServicesHost, wait_seconds: float) -> None:
+    """Ask until all are met or time is over."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + wait_seconds
+    while True:
+        if rack.network.dhcp == "ours":
+            places: dict[str, str | None] = dict(parse_leases(await services.read(LEASES)))
+        else:
+            places = dict.fromkeys(addresses_to_ask(rack))
+        await search.ask(places)
+        if not search.missing or clock() >= deadline:
+            break
+        await asyncio.sleep(POLL_SECONDS)
+    if rack.network.dhcp != "ours":
+        neighbours = await _neighbours()
+        for name, place in search.met.items():
+            search.met[name] = Met(place.address, neighbours.get(place.address))
+
+
+def addresses_to_ask(rack: Rack) -> list[str]:
+    """Where a phone may be in a network that others serve. Raises InputError for a huge one."""
+    cidr = rack.network.cidr
+    if cidr.num_addresses > MOST_ADDRESSES:
+        raise InputError(
+            f"{cidr} has {cidr.num_addresses} addresses: too many to ask; narrow `cidr` to the "
+            "part that phones get their leases from"
+        )
+    own = {rack.network.controller, rack.network.services}
+    own |= {switch.address for switch in rack.switches.values()}
+    own |= {phone.address for phone in rack.phones.values() if phone.mac}
+    return [str(address) for address in cidr.hosts() if str(address) not in own]
+
+
+async def _neighbours() -> dict[str, str]:
+    """Adapters by address, of those in this machine's own network that it has just spoken to."""
+    process = await asyncio.create_subprocess_exec(
+        "ip", "-json", "-4", "neigh", "show", stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    return {item["dst"]: item["lladdr"] for item in json.loads(out or b"[]") if "lladdr" in item}
+
+
+async def _reserve(rack: Rack, services: ServicesHost) -> None:
+    """Have the DHCP server know the new adapters; it reads the file at once."""
+    text = "\n".join([*rack_dhcp.reservations(rack), ""])
+    if await services.read(RESERVATIONS) != text:
+        await services.write(RESERVATIONS, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    rack: Rack
+    records: Records
+    adb: Adb
+    changed: Callable[[], None]
+
+
+async def _finish(bench: _Bench, report: Report, met: Met) -> None:
+    """At its own address, by ssh: Wi-Fi off, adb off the network."""
+    name = report.name or ""
+
+    def at(step: Step, note: str = "") -> None:
+        report.step, report.note = step, note
+        bench.changed()
+
+    try:
+        at("ssh", f"at {met.address}")
+        await _log_in(bench, name, met.address)
+        address = met.address
+        wanted = bench.rack.phones[name].address
+        if address != wanted:
+            at("network", f"moving from {address} to {wanted}")
+            await _moved(bench, name, wanted)
+            address = wanted
+            bench.records.update(name, address=wanted)
+        at("settings", "Wi-Fi off, adb off the network")
+        await _leave_adb(bench, name, address, report)
+        at("ssh", f"at {address}")
+        await _log_in(bench, name, address)
+    except (PhoneError, AdbError, ServicesError) as problem:
+        report.end, report.reason = report.end or "failed", str(problem)
+    else:
+        if report.end is None:
+            report.end, report.step, report.note = "enrolled", "done", ""
+    bench.changed()
+
+
+async def _log_in(bench: _Bench, name: str, address: str) -> None:
+    paths = bench.records.paths
+    identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
+    connection = await connect(name, address, identity, PHONE_PORT)
+    connection.abort()
+
+
+async def _moved(bench: _Bench, name: str, address: str) -> None:
+    """Wait until the phone has taken its own address. Raises PhoneError."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + MOVE_LIMIT_SECONDS
+    while True:
+        try:
+            await _log_in(bench, name, address)
+            return
+        except PhoneError:
+            if clock() > deadline:
+                raise
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> None:
+    """By adb over the network: Wi-Fi off where the medium is a wire, then no more of adb."""
+    endpoint = f"{address}:{TCP_PORT}"
+    said = await bench.adb.connect(endpoint)
+    links = {link.name: link.state for link in await bench.adb.links()}
+    state = links.get(endpoint)
+    if state != "device":
+        report.end = "needs-hands"
+        report.reason = (
+            f"ssh answers, but adb does not ({state or said or 'closed'}): it has rebooted since "
+            "`fleetctl enroll`, so Wi-Fi is as it was; switch it off on the phone's screen"
+        )
+        return
+    phone = bench.adb.phone(endpoint)
+    if bench.rack.network.medium == "ethernet":
+        outcome = await android.ensure(phone, [android.WIFI_OFF])
+        report.remarks += outcome.problems.values()
+        # Over the wire alone; else Wi-Fi would have carried what came before.
+        await _log_in(bench, name, address)
+    await phone.listen_on_usb()
+    await bench.adb.disconnect(endpoint)
