@@ -7,23 +7,26 @@ nobody else. Every step may be done again, so an interrupted enrolment is comple
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from fleetctl.errors import FleetError
 from fleetctl.provision import android, enrol_facts, enrol_termux
 from fleetctl.provision.enrol_facts import Found
 from fleetctl.provision.enrol_files import Luggage, gather
 from fleetctl.provision.enrol_termux import Failed, NeedsHands
-from fleetctl.provision.enrol_trust import Records
-from fleetctl.rack import InputError, Rack, RackPaths
+from fleetctl.provision.identity import Register
+from fleetctl.provision.keys import Request, fulfil
+from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.lock import Locked
 from fleetctl.rack.model import PHONE_PORT
-from fleetctl.remote.adb import Adb, AdbError, AdbLost, AdbPhone, Link, session
+from fleetctl.remote.adb import Adb, AdbLost, AdbPhone, Link, session
 from fleetctl.remote.connect import Identity, connect
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key
+from fleetctl.state import Held, State
 
 CONCURRENT = 16
 """Phones at once: a hub's bandwidth is shared by all that hang on it."""
@@ -78,9 +81,11 @@ class Bench:
     """What all phones of one enrolment share."""
 
     rack: Rack
-    records: Records
+    rack_file: Path
+    paths: RackPaths
     luggage: Luggage
     operator: str
+    replace: bool
     watch: Callable[[], None]
 
 
@@ -91,7 +96,9 @@ async def enrol(
 
     Raises InputError for what the operator must put right first, AdbError where adb cannot work.
     """
-    records = Records(rack_file, rack, paths)
+    lock = Register(rack, rack_file).entries()
+    if options.replace:
+        _refuse_busy(paths, options.replace)
     async with session(paths) as adb:
         links = await _settled(adb, options.wait_seconds, watch)
         reports, found = await _look(adb, links, options)
@@ -99,12 +106,17 @@ async def enrol(
         if not any(report.end is None for report in reports):
             return reports
         luggage = gather(paths.apks, paths.packages)
-        _assign(reports, found, rack, records, options)
-        if options.replace:
-            records.revoke(options.replace)
-        records.sign()
-        operator = " ".join(paths.operator_pub.read_text().split()[:2])
-        bench = Bench(rack, records, luggage, operator, lambda: watch(reports))
+        _assign(reports, found, rack, lock, options)
+        sign(rack_file)
+        bench = Bench(
+            rack=rack,
+            rack_file=rack_file,
+            paths=paths,
+            luggage=luggage,
+            operator=paths.operator_pub.read_text().strip(),
+            replace=options.replace is not None,
+            watch=lambda: watch(reports),
+        )
         bound = asyncio.Semaphore(CONCURRENT)
 
         async def one(report: Report) -> None:
@@ -113,6 +125,21 @@ async def enrol(
 
         await asyncio.gather(*(one(report) for report in reports if report.end is None))
     return reports
+
+
+def sign(rack_file: Path) -> None:
+    """Make the operator's key, and everybody's certificates, as role `controller` does."""
+    rack = load_rack(rack_file)
+    phones = {phone.name: phone.address for phone in rack.phones.values() if phone.enrolled}
+    fulfil(RackPaths(rack.name).ssh, Request(rack.name, phones))
+
+
+def _refuse_busy(paths: RackPaths, name: str) -> None:
+    """Raises Held where a run has the phone that shall be replaced."""
+    with State(paths.state_db) as state:
+        facts = state.phones().get(name)
+    if facts and facts.run:
+        raise Held({name: facts.run})
 
 
 async def _settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
@@ -177,11 +204,10 @@ def _assign(
     reports: Sequence[Report],
     found: dict[str, Found],
     rack: Rack,
-    records: Records,
+    lock: Mapping[str, Locked],
     options: Options,
 ) -> None:
     """Give each phone its place, or refuse it, or leave it alone because it is enrolled."""
-    lock = records.lock()
     owners = {entry.serial: name for name, entry in lock.items() if entry.serial}
     if options.replace:
         lock = _vacate(options.replace, rack, lock)
@@ -203,7 +229,7 @@ def _assign(
             report.end, report.reason = "refused", "; ".join(reasons)
 
 
-def _vacate(name: str, rack: Rack, lock: dict[str, Locked]) -> dict[str, Locked]:
+def _vacate(name: str, rack: Rack, lock: Mapping[str, Locked]) -> dict[str, Locked]:
     """The lock without the phone that is replaced."""
     if name not in rack.phones:
         raise InputError(f"{name} is not in the rack file: it has no place to take over")
@@ -217,7 +243,7 @@ async def _enrol_one(bench: Bench, phone: AdbPhone, found: Found, report: Report
         await _steps(bench, phone, found, report)
     except NeedsHands as problem:
         report.end, report.reason = "needs-hands", str(problem)
-    except (Failed, AdbError, PhoneError, InputError) as problem:
+    except (Failed, PhoneError, FleetError) as problem:
         report.end, report.reason = "failed", str(problem)
     else:
         report.end, report.step, report.note = "enrolled", "done", ""
@@ -256,11 +282,13 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     at("ssh")
     key = await _first_ssh(bench, phone, name)
     at("network")
-    bench.records.learn_key(name, key)
     # The last thing: a serial in the lock file is an enrolled phone.
-    before = bench.records.lock().get(name, Locked())
+    register = Register(bench.rack, bench.rack_file)
+    before = register.entries().get(name, Locked())
     kept = before if before.serial == found.serial else Locked()
-    bench.records.note(name, replace(kept, serial=found.serial, api_level=found.api_level))
+    entry = replace(kept, serial=found.serial, api_level=found.api_level)
+    (register.replace if bench.replace else register.enrol)(name, entry, key)
+    sign(bench.rack_file)
     if network.medium == "ethernet":
         # By this, Wi-Fi is switched off once ssh has answered over the wire.
         await phone.listen_on_network()
@@ -290,7 +318,7 @@ async def _first_ssh(bench: Bench, phone: AdbPhone, name: str) -> str:
                     "`sv status $PREFIX/var/service/sshd` in Termux, and rerun"
                 )
             await asyncio.sleep(_POLL_SECONDS)
-        await _log_in(bench.records.paths, name, key, port)
+        await _log_in(bench.paths, name, key, port)
     return key
 
 

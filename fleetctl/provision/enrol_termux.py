@@ -67,7 +67,7 @@ mkdir -p "$TMPDIR" "$HOME/.ssh" "$HOME/.termux/boot"
 
 # What a rack that the phone was in before has left: names, certificates, rules, keys.
 [ ! -e "$PREFIX/etc/phonerack" ] || rm -f "$PREFIX"/etc/ssh/ssh_host_*
-rm -rf "$PREFIX/etc/phonerack" "$PREFIX"/etc/ssh/phonerack_* "$HOME"/.ssh/phonerack_rank* \\
+rm -rf "$PREFIX/etc/phonerack" "$PREFIX"/etc/ssh/phonerack_* "$HOME"/.ssh/phonerack_* \\
     "$PREFIX"/etc/ssh/sshd_config.d/phonerack*.conf "$PREFIX"/etc/ssh/ssh_config.d/phonerack*.conf
 
 printf '%s\\n' {shlex.quote(operator)} >"$HOME/.ssh/authorized_keys" ||

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleetctl.provision import android
-from fleetctl.provision.enrol import Report, Step, Watch
-from fleetctl.provision.enrol_trust import Records
+from fleetctl.provision.enrol import Report, Step, Watch, sign
+from fleetctl.provision.identity import Register
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack import dhcp as rack_dhcp
 from fleetctl.rack.model import PHONE_PORT
@@ -112,18 +112,17 @@ async def enrol_on_wire(
 
     Raises InputError where there is nothing to meet, ServicesError, AdbError.
     """
-    records = Records(rack_file, rack, paths)
-    lock = records.lock()
+    register = Register(rack, rack_file)
+    lock, keys = register.entries(), register.host_keys()
     names = [name for name in rack_dhcp.waiting(rack) if name in lock]
     if not names:
         raise InputError(
             "no phone waits to be met on the wire: `fleetctl enroll` comes first, by USB"
         )
-    unknown = [name for name in names if records.known_key(name) is None]
-    if unknown:
+    if unknown := [name for name in names if name not in keys]:
         raise InputError(f"no host key is known of {', '.join(unknown)}: enrol them by USB again")
     reports = [Report(lock[name].serial or "", lock[name].serial or "", name) for name in names]
-    search = Search({records.known_key(name) or "": name for name in names})
+    search = Search({keys[name]: name for name in names})
     async with session(paths) as adb, services_host(rack, paths) as services:
         for report in reports:
             report.step, report.note = "network", "waiting for its lease and its sshd"
@@ -143,11 +142,15 @@ async def enrol_on_wire(
             else:
                 fine.append(report)
                 place = search.met[name]
-                records.update(name, mac=place.mac, address=place.address)
+                ours = rack.network.dhcp == "ours"
+                address = rack.phones[name].address if ours else place.address
+                entry = replace(lock[name], mac=place.mac, address=address)
+                register.enrol(name, entry, keys[name])
         watch(reports)
         if rack.network.dhcp == "ours" and fine:
             await _reserve(load_rack(rack_file), services)
-        bench = _Bench(load_rack(rack_file), records, adb, lambda: watch(reports))
+        sign(rack_file)
+        bench = _Bench(load_rack(rack_file), paths, adb, lambda: watch(reports))
         await asyncio.gather(
             *(_finish(bench, report, search.met[report.name or ""]) for report in fine)
         )
@@ -216,7 +219,7 @@ async def _reserve(rack: Rack, services: ServicesHost) -> None:
 @dataclass(frozen=True, slots=True)
 class _Bench:
     rack: Rack
-    records: Records
+    paths: RackPaths
     adb: Adb
     changed: Callable[[], None]
 
@@ -238,7 +241,6 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
             at("network", f"moving from {address} to {wanted}")
             await _moved(bench, name, wanted)
             address = wanted
-            bench.records.update(name, address=wanted)
         at("settings", "Wi-Fi off, adb off the network")
         await _leave_adb(bench, name, address, report)
         at("ssh", f"at {address}")
@@ -252,7 +254,7 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
 
 
 async def _log_in(bench: _Bench, name: str, address: str) -> None:
-    paths = bench.records.paths
+    paths = bench.paths
     identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
     connection = await connect(name, address, identity, PHONE_PORT)
     connection.abort()
