@@ -157,7 +157,7 @@ async def _bring(phone: AdbPhone, luggage: Luggage, script: str) -> None:
         local.write_text(script)
         said = await phone.push([local, *luggage.debs], f"{PARCEL}/")
     if not said.ok:
-        raise Failed(f"cannot copy to {PARCEL}: {said.last_line}")
+        raise Failed(f"cannot copy to {PARCEL}: {said.complaint}")
     await phone.shell(f"chmod 0644 {PARCEL}/*")
 
 
@@ -173,7 +173,7 @@ async def open_apps(phone: AdbPhone) -> None:
     await phone.shell(f"am start -n $(cmd package resolve-activity --brief {_BOOT} | tail -n 1)")
     started = await phone.shell(f"am start -n {_TERMUX_ACTIVITY}")
     if "Error" in started.stdout + started.stderr:
-        raise Failed(f"Termux does not open: {started.last_line}")
+        raise Failed(f"Termux does not open: {started.complaint}")
 
 
 async def _by_run_as(phone: AdbPhone, nonce: str, tell: Tell) -> None:
@@ -187,7 +187,7 @@ async def _by_run_as(phone: AdbPhone, nonce: str, tell: Tell) -> None:
     said = await phone.shell(command, limit_seconds=SETUP_LIMIT_SECONDS)
     last = await last_word(phone, nonce)
     if not said.ok or last != "done":
-        raise Failed(last if last.startswith("failed") else f"run-as: {said.last_line}")
+        raise Failed(last if last.startswith("failed") else f"run-as: {said.complaint}")
     # A new session of the app starts what its profile says, as one that a person opens does.
     await phone.shell(f"am force-stop {_TERMUX}; am start -n {_TERMUX_ACTIVITY}")
 

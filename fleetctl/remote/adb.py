@@ -72,10 +72,12 @@ class Said:
         return self.exit_code == 0
 
     @property
-    def last_line(self) -> str:
-        """Its last words, wherever they came out."""
-        lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
-        return lines[-1].strip() if lines else f"exit code {self.exit_code}"
+    def complaint(self) -> str:
+        """What went wrong, in its own words; adb tells of some errors on standard output."""
+        lines = [line.strip() for line in f"{self.stdout}\n{self.stderr}".splitlines()]
+        wrong = [line for line in lines if "error" in line.lower()]
+        said = wrong or [line for line in lines if line]
+        return said[-1] if said else f"exit code {self.exit_code}"
 
 
 class Adb:
@@ -129,12 +131,17 @@ class Adb:
                 "cable and screen"
             ) from None
         finally:
-            if process.returncode is None:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                await process.wait()
+            await _kill(process)
         code = process.returncode or 0
         return Said(code, out.decode(errors="replace"), err.decode(errors="replace"))
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """End a process that has not ended. Not by its own `kill`, which takes its exit code away."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
 
 class AdbPhone:
@@ -169,7 +176,7 @@ class AdbPhone:
         limit = COMMAND_LIMIT_SECONDS
         said = await self._run("forward", "tcp:0", f"tcp:{port}", limit_seconds=limit)
         if not said.ok:
-            raise AdbLost(f"adb cannot forward to port {port}: {said.last_line}")
+            raise AdbLost(f"adb cannot forward to port {port}: {said.complaint}")
         local = int(said.stdout)
         try:
             yield local
@@ -258,9 +265,7 @@ def _end_leftover(pid_file: Path, socket: Path) -> None:
 async def _end(adb: Adb, server: asyncio.subprocess.Process) -> None:
     with suppress(AdbError):
         await adb.run("kill-server", limit_seconds=END_WAIT_SECONDS)
-    with suppress(ProcessLookupError):
-        server.kill()
-    await server.wait()
+    await _kill(server)
     adb.socket.unlink(missing_ok=True)
 
 
@@ -285,9 +290,7 @@ async def _start(adb: Adb, home: Path) -> asyncio.subprocess.Process:
         if adb.socket.exists() and (await adb.run("version")).ok:
             return server
         await asyncio.sleep(0.05)
-    with suppress(ProcessLookupError):
-        server.kill()
-    await server.wait()
+    await _kill(server)
     said = log.read_text(errors="replace").strip().splitlines()[-3:]
     raise AdbError(f"adb's server does not start; {log} ends: {' / '.join(said)}")
 
