@@ -37,6 +37,13 @@ PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A worker of pytest-xdist takes a whole file, and all of a folder whose files share a rack."""
+    for item in items:
+        group = item.path.parent if item.path.parent.name in ("standin", "molecule") else item.path
+        item.add_marker(pytest.mark.xdist_group(str(group.relative_to(PROJECT))))
+
+
 @dataclass(frozen=True)
 class RackUnderTest:
     """A stand-in rack of six phones on two switches, apart from any that a person has up."""
