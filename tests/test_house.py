@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -148,3 +149,9 @@ def test_no_module_needs_itself_to_be_imported() -> None:
 )
 def test_files_are_small(path: Path) -> None:
     assert len(path.read_text().splitlines()) < MOST_LINES
+
+
+def test_no_two_test_files_bear_the_same_name() -> None:
+    """pytest could not collect them together."""
+    names = Counter(path.name for path in (PROJECT / "tests").rglob("test_*.py"))
+    assert [name for name, times in names.items() if times > 1] == []
