@@ -33,6 +33,8 @@ from trainer.formats import write_atomic
 
 MANIFEST = "manifest.json"
 SIGNATURE = "manifest.json.sig"
+FORMAT = 2
+"""Of bundle and manifest; another one makes another version of equal sources."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_PACKAGES = ("trainer", "exporters")
@@ -193,7 +195,8 @@ def _python_files() -> dict[str, bytes]:
 
 def _version(files: Mapping[str, bytes], processor: str | None) -> str:
     digest = hashlib.sha256()
-    for part in (metadata.version("ziglang"), *native.recipe(), processor or ""):
+    recipe = (str(FORMAT), metadata.version("ziglang"), *native.recipe(), processor or "")
+    for part in recipe:
         digest.update(part.encode() + b"\0")
     for name, content in sorted(files.items()):
         digest.update(f"{name}\0{len(content)}\0".encode() + content)

@@ -25,7 +25,7 @@ from standin import arm64, images
 from standin.commands import CommandError, run
 from standin.engine import runtime_options
 
-pytestmark = pytest.mark.standin
+pytestmark = [pytest.mark.standin, pytest.mark.timeout(2400)]
 
 PROJECT = Path(__file__).resolve().parents[2]
 HERE = "/src/tests/arm64"
