@@ -51,6 +51,7 @@ def _network(rack: Rack) -> Iterator[str]:
     yield f"  cidr: {network.cidr}"
     yield "  medium: ethernet"
     yield "  dhcp: ours"
+    yield "  time: ours"
     yield f"  controller: {network.controller}"
     yield f"  services: {network.services}"
     yield f"  mtu: {network.mtu}"

@@ -70,16 +70,18 @@ class Builder:
             # Controller and services host may be one machine.
             if address and not (role == "services" and address == file.controller):
                 self._take_address(str(address), f"the {role} host", ("network", role))
-        if file.dhcp == "ours" and not (file.services or file.controller):
-            self._mistake(
-                ("network", "dhcp"),
-                "`dhcp: ours` needs a machine that serves it",
-                "add `services: ADDRESS` to network, or write `dhcp: theirs`",
-            )
+        for service in ("dhcp", "time"):
+            if getattr(file, service) == "ours" and not (file.services or file.controller):
+                self._mistake(
+                    ("network", service),
+                    f"`{service}: ours` needs a machine that serves it",
+                    f"add `services: ADDRESS` to network, or write `{service}: theirs`",
+                )
         return Network(
             cidr=file.cidr,
             medium=file.medium,
             dhcp=file.dhcp,
+            time=file.time,
             controller=str(file.controller) if file.controller else None,
             services=str(file.services) if file.services else None,
             mtu=file.mtu,

@@ -12,6 +12,7 @@ from fleetctl.rack.errors import Mistake
 
 type Medium = Literal["ethernet", "wifi"]
 type Dhcp = Literal["ours", "theirs"]
+type Time = Literal["ours", "theirs"]
 type Platform = Literal["unmanaged", "cisco_ios", "arista_eos"]
 type OpenMpiSeries = Literal["5.0", "4.1"]
 
@@ -33,6 +34,7 @@ class Network:
     cidr: IPv4Network
     medium: Medium
     dhcp: Dhcp = "theirs"
+    time: Time = "theirs"
     controller: str | None = None
     services: str | None = None
     mtu: int = 1500

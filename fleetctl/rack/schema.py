@@ -186,6 +186,7 @@ class NetworkFile(_Strict):
     cidr: Annotated[IPv4Network, BeforeValidator(_network)]
     medium: Literal["ethernet", "wifi"]
     dhcp: Literal["ours", "theirs"] = "theirs"
+    time: Literal["ours", "theirs"] = "theirs"
     controller: IPv4Address | None = None
     services: IPv4Address | None = None
     mtu: int = Field(default=1500, ge=576, le=9216)

@@ -36,6 +36,7 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_dhcp": network.dhcp,
         "rack_dhcp_reservations": dhcp.reservations(rack),
         "rack_dhcp_guests": asdict(guests) if (guests := dhcp.guest_range(rack)) else None,
+        "rack_time": network.time,
         "rack_controller_address": network.controller,
         "rack_services_address": network.services or network.controller,
         "rack_openmpi_series": rack.versions.openmpi,

@@ -339,10 +339,19 @@ def test_wifi_from_eight_phones_on_is_a_warning_not_a_mistake(tmp_path: Path) ->
     )
 
 
-def test_dhcp_of_our_own_needs_a_machine(tmp_path: Path) -> None:
-    text = with_line("  controller: 10.1.0.1\n", "  dhcp: ours\n")
+@pytest.mark.parametrize("service", ["dhcp", "time"])
+def test_a_service_of_our_own_needs_a_machine(tmp_path: Path, service: str) -> None:
+    text = with_line("  controller: 10.1.0.1\n", f"  {service}: ours\n")
     (found,) = mistakes(tmp_path, text)
-    assert found.startswith("rack.yml:5: `dhcp: ours` needs a machine that serves it")
+    assert found.startswith(f"rack.yml:5: `{service}: ours` needs a machine that serves it")
+
+
+def test_time_is_theirs_unless_the_rack_file_says_ours(tmp_path: Path) -> None:
+    assert load(tmp_path, GOOD).network.time == "theirs"
+    line = "  controller: 10.1.0.1\n"
+    assert load(tmp_path, with_line(line, f"{line}  time: ours\n")).network.time == "ours"
+    (found,) = mistakes(tmp_path, with_line(line, f"{line}  time: mine\n"))
+    assert found.startswith("rack.yml:6: ")
 
 
 def test_sizes_may_carry_units(tmp_path: Path) -> None:
