@@ -105,6 +105,7 @@ SWAP_SIZE = Metric("phonerack_swap_size_bytes", "Swap space, compressed memory o
 SWAP_FREE = Metric("phonerack_swap_free_bytes", "Swap space that is free.")
 STORAGE_SIZE = Metric("phonerack_storage_size_bytes", "Size of the file system that holds $HOME.")
 STORAGE_FREE = Metric("phonerack_storage_free_bytes", "Space there that the app can still use.")
+CLOCK = Metric("phonerack_clock_timestamp_seconds", "What the phone takes for the time.")
 UPTIME = Metric("phonerack_uptime_seconds", "Time since the phone booted, sleep included.")
 
 PROCESSES = Metric("phonerack_processes", "Processes of the app, by program.", ("program",))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from exporters.metrics import (
+    CLOCK,
     CPU_FREQUENCY,
     CPU_FREQUENCY_LIMIT,
     CPU_FREQUENCY_MAX,
@@ -155,6 +156,7 @@ def storage(layout: Layout) -> Iterator[Sample]:
 def uptime(_: Layout) -> Iterator[Sample]:
     """From the clock, since Android denies /proc/uptime; a wrong date does not matter to it."""
     yield UPTIME.sample(time.clock_gettime(time.CLOCK_BOOTTIME))
+    yield CLOCK.sample(time.time())
 
 
 def processes(layout: Layout) -> Iterator[Sample]:
