@@ -155,7 +155,8 @@ def _phone_port(rack: Rack, phone: Phone, first_bridge: str) -> Port:
     return Port(
         name=interface_name(f"{bridge}.{socket}"),
         bridge=bridge,
-        mac=phone.mac or derived_mac(rack.name, phone.name),
+        # Its adapter's own, whichever place enrolment has given the phone.
+        mac=derived_mac(rack.name, phone.name),
     )
 
 

@@ -170,10 +170,11 @@ async def open_apps(phone: AdbPhone) -> None:
     if "showing=true" in (await phone.shell("dumpsys window policy")).stdout:
         raise NeedsHands("its screen is locked: unlock it, remove the PIN or pattern, and rerun")
     # Termux:Boot's own activity differs by version: Android knows which one it is.
-    await phone.shell(f"am start -n $(cmd package resolve-activity --brief {_BOOT} | tail -n 1)")
-    started = await phone.shell(f"am start -n {_TERMUX_ACTIVITY}")
-    if "Error" in started.stdout + started.stderr:
-        raise Failed(f"Termux does not open: {started.complaint}")
+    boot_activity = f"$(cmd package resolve-activity --brief {_BOOT} | tail -n 1)"
+    for app, activity in (("Termux:Boot", boot_activity), ("Termux", _TERMUX_ACTIVITY)):
+        started = await phone.shell(f'am start -n "{activity}"')
+        if not started.ok or "Error" in started.stdout + started.stderr:
+            raise Failed(f"{app} does not open: {started.complaint}")
 
 
 async def _by_run_as(phone: AdbPhone, nonce: str, tell: Tell) -> None:

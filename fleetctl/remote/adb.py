@@ -85,6 +85,8 @@ class Adb:
 
     def __init__(self, program: str, home: Path, socket: Path) -> None:
         self._program, self._home, self.socket = program, home, socket
+        self.endpoints: list[str] = []
+        """Phones that are reached by TCP from the start, in their order."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -97,7 +99,13 @@ class Adb:
         """All phones that adb sees, in the order of the sockets that they are plugged into."""
         said = await self.run("devices", "-l")
         found = [parse_link(line) for line in said.stdout.splitlines()[1:] if line.strip()]
-        return sorted(found, key=lambda link: (_natural(link.place), _natural(link.name)))
+
+        def order(link: Link) -> tuple[object, ...]:
+            known = link.name in self.endpoints
+            place = self.endpoints.index(link.name) if known else -1
+            return (place, _natural(link.place), _natural(link.name))
+
+        return sorted(found, key=order)
 
     async def connect(self, endpoint: str) -> str:
         """Reach a phone by TCP, `ADDRESS:PORT`. Returns what adb said; look at `links` after it."""
@@ -297,10 +305,10 @@ async def _start(adb: Adb, home: Path) -> asyncio.subprocess.Process:
 
 async def _connect_endpoints(adb: Adb, endpoints: Path) -> None:
     """Reach what adb does not find by itself; a phone that is not there is none."""
-    lines = endpoints.read_text().split() if endpoints.exists() else []
+    adb.endpoints = endpoints.read_text().split() if endpoints.exists() else []
 
     async def reach(endpoint: str) -> None:
         with suppress(AdbLost):
             await adb.connect(endpoint)
 
-    await asyncio.gather(*(reach(line) for line in lines))
+    await asyncio.gather(*(reach(line) for line in adb.endpoints))

@@ -28,6 +28,8 @@ class Apps:
             return await packages.list_packages(self._handset.state, call)
         if verb == "path":
             return await packages.path(self._handset.state, call)
+        if verb == "resolve-activity":
+            return await packages.resolve_activity(self._handset.state, call)
         values.shell_only(call)
         if verb == "install":
             return await self._install(call)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from standin.android import apk
 from standin.android.binder import Call, Failed
-from standin.android.state import AndroidState, App
+from standin.android.state import TERMUX, TERMUX_API, TERMUX_BOOT, AndroidState, App
 
 _INSTALL_FLAGS_WITH_VALUE = ("-S", "-i", "--user", "--abi")
 _APK_LIMIT_BYTES = 200 << 20
@@ -128,6 +128,25 @@ async def path(state: AndroidState, call: Call) -> int:
     if name not in state.apps:
         return 1
     await call.say(f"package:/data/app/{name}-1/base.apk\n")
+    return 0
+
+
+# What each app shows first; Android knows it from the app's manifest.
+ACTIVITIES = {
+    TERMUX: ".app.TermuxActivity",
+    TERMUX_API: ".activities.TermuxAPIMainActivity",
+    TERMUX_BOOT: ".BootActivity",
+}
+
+
+async def resolve_activity(state: AndroidState, call: Call) -> int:
+    """pm resolve-activity [--brief] PACKAGE: what starts when somebody opens the app."""
+    package = call.words[-1]
+    if package in state.apps and package in ACTIVITIES:
+        await call.say("priority=0 preferredOrder=0 match=0x108000 isDefault=false\n")
+        await call.say(f"{package}/{ACTIVITIES[package]}\n")
+    else:
+        await call.say("No activity found\n")
     return 0
 
 

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 from standin.android import values
 from standin.android.binder import Call, Failed
-from standin.android.state import TERMUX, TERMUX_API, TERMUX_BOOT
+from standin.android.packages import ACTIVITIES
+from standin.android.state import TERMUX
 from standin.android.terminal import Terminal
 
 if TYPE_CHECKING:
     from standin.android.handset import Handset
 
-_ACTIVITIES = {
-    TERMUX: ".app.TermuxActivity",
-    TERMUX_API: ".activities.TermuxAPIMainActivity",
-    TERMUX_BOOT: ".BootActivity",
-}
 _WAKE_LOCK, _WAKE_UNLOCK = "com.termux.service_wake_lock", "com.termux.service_wake_unlock"
 _POWER_KEYS, _WAKE_KEYS = ("26", "KEYCODE_POWER"), ("224", "KEYCODE_WAKEUP")
 _MENU_KEYS = ("82", "KEYCODE_MENU")
@@ -53,9 +49,9 @@ class Screen:
         state = self._handset.state
         component = _after(call.words, "-n") or call.words[-1]
         package, _, activity = component.partition("/")
-        if package not in state.apps or package not in _ACTIVITIES:
+        if package not in state.apps or package not in ACTIVITIES:
             raise Failed(f"Error type 3\nError: Activity class {{{component}}} does not exist.", 1)
-        name = _ACTIVITIES[package]
+        name = ACTIVITIES[package]
         if activity not in (name, package + name):
             raise Failed(f"Error type 3\nError: Activity class {{{component}}} does not exist.", 1)
         await call.say(f"Starting: Intent {{ cmp={package}/{name} }}\n")
