@@ -39,7 +39,8 @@ def derive_rack_file(
             *(f"  sw{number}: {{ports: 52, uplinks: 49-50}}" for number in range(1, count + 1)),
             "phones:",
             *_phones(addresses, count, target),
-            f'versions: {{openmpi: "{openmpi or rack.versions.openmpi}"}}',
+            f'versions: {{openmpi: "{openmpi or rack.versions.openmpi}", '
+            f"torch: {rack.versions.torch}}}",
             "",
         ]
     )

@@ -176,16 +176,18 @@ def reachable(facts: PhoneFacts, _: Rack) -> Result:
     scope="phone",
     cure="install the rack's packages again with site.yml -t termux",
 )
-def interpreter(facts: PhoneFacts, _: Rack) -> Result:
-    """Python runs and imports what the trainer and the tools need, torch included."""
+def interpreter(facts: PhoneFacts, rack: Rack) -> Result:
+    """Python runs and imports what trainer and tools need; torch too, if the rack has it."""
     if not facts.reached:
         return Result("UNKNOWN", "not asked")
     if facts.problem:
         return Result("CRITICAL", facts.problem)
-    if facts.missing_modules:
-        said = ", ".join(f"{name} ({why})" for name, why in facts.missing_modules.items())
+    torch = rack.versions.torch != "none"
+    missing = {name: why for name, why in facts.missing_modules.items() if torch or name != "torch"}
+    if missing:
+        said = ", ".join(f"{name} ({why})" for name, why in missing.items())
         return Result("CRITICAL", f"Python cannot import {said}")
-    return Result("OK", f"Python {facts.python}, torch imports")
+    return Result("OK", f"Python {facts.python}" + (", torch imports" if torch else ""))
 
 
 @check(name="free-disk", scope="phone", cure="remove old runs and data sets on the phone")

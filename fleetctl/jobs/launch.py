@@ -140,6 +140,11 @@ def prepare(
     job, rack = request.job, room.rack
     plan = None
     if job.train is not None:
+        if rack.versions.torch == "none":
+            raise JobError(
+                "the rack file says `versions: {torch: none}`, so its phones cannot train; remove "
+                "that and run site.yml -t termux, or launch a program of your own (`-- COMMAND`)"
+            )
         staging.read_data(room.paths.data, job.train.data)
         plan = build_plan(job.train, name, chosen.phones, resume)
     release = chosen.facts[chosen.phones[0]].release

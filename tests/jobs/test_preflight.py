@@ -16,7 +16,7 @@ import pytest
 from fleetctl.checks.health import keep
 from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
 from fleetctl.provision.revocation import Revoked, make_krl
-from fleetctl.rack import Network, Phone, Rack
+from fleetctl.rack import Network, Phone, Rack, Versions
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State, derive
 
@@ -49,9 +49,9 @@ GOOD = PhoneFacts(
 OTHERS = dict(GOOD.neighbours or {})
 
 
-def statuses(facts: PhoneFacts) -> dict[str, str]:
+def statuses(facts: PhoneFacts, rack: Rack = RACK) -> dict[str, str]:
     """The checks of a phone that are not OK."""
-    outcomes = judge({facts.name: facts}, RACK)[facts.name]
+    outcomes = judge({facts.name: facts}, rack)[facts.name]
     return {o.check.name: o.result.status for o in outcomes if o.result.status != "OK"}
 
 
@@ -91,6 +91,16 @@ def test_each_fault_is_found_by_its_own_check(
     changes: dict[str, Any], check: str, status: str
 ) -> None:
     assert statuses(replace(GOOD, **changes)) == {check: status}
+
+
+def test_a_rack_without_torch_misses_nothing_but_torch() -> None:
+    rack = replace(RACK, versions=Versions(torch="none"))
+    torch, numpy = {"torch": "not there"}, {"numpy": "not there"}
+
+    assert statuses(replace(GOOD, missing_modules=torch), rack) == {}
+    assert statuses(replace(GOOD, missing_modules=torch | numpy), rack) == {
+        "interpreter": "CRITICAL"
+    }
 
 
 def test_a_rack_that_has_revoked_nothing_wants_no_list() -> None:
