@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -85,6 +87,8 @@ def test_a_second_run_changes_nothing(rack):
     assert {host: counts["changed"] for host, counts in hosts.items()} == dict.fromkeys(
         [*PHONES, "controller", "services"], 0
     )
+    # First contact, packages, release, files, services, facts; the first phone stands for all.
+    assert {hosts[phone]["ok"] for phone in PHONES[1:]} == {6}
 
 
 @pytest.mark.parametrize("phone", PHONES)
@@ -205,6 +209,33 @@ def test_a_phone_that_was_reinstalled_is_provisioned_like_a_new_one(rack, ssh):
     rack.playbook("-l", "phone005")
 
     assert sorted(ssh("phone005", NAMES).stdout.split()) == PHONES
+
+
+def test_a_phone_that_was_rebooted_comes_back_by_itself_with_sshd_and_exporter(rack, ssh):
+    url = f"http://{SUBNET}.12:9865/metrics"
+
+    def answers() -> bool:
+        try:
+            with urllib.request.urlopen(url, timeout=2) as answer:
+                return b"phonerack_" in answer.read()
+        except OSError:
+            return False
+
+    rack.fleetctl("standin", "fault", "phone002", "reboot")
+
+    deadline = time.monotonic() + 120
+    while not (answers() and ssh("phone002", "true", check=False).returncode == 0):
+        assert time.monotonic() < deadline, "it does not come back"
+        time.sleep(0.5)
+    again = rack.playbook("-t", "phones", "-l", "phone002")
+    assert recap(again.stdout)["phone002"]["changed"] == 0
+
+
+def test_why_a_phone_did_not_answer_is_said_once(rack, dead_phone):
+    run = rack.playbook("-t", "termux", "-l", f"phone001,{dead_phone}", check=False)
+
+    said = " ".join(run.stdout.split("TASK [termux : Say why]")[1].split())
+    assert f"{dead_phone}: is unreachable" in said
 
 
 def test_no_private_key_is_said_or_leaves_its_place(rack, ssh):
