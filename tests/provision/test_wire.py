@@ -1,0 +1,122 @@
+"""Who is met on the wire: by host key, with one adapter each."""
+
+from __future__ import annotations
+
+import asyncio
+from ipaddress import IPv4Network
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleetctl.provision import wire
+from fleetctl.provision.enrol import Report
+from fleetctl.provision.wire import Met, Search, addresses_to_ask, doubles, parse_leases
+from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths
+from fleetctl.remote.adb import Link
+
+LEASES = """1764450000 02:F0:4e:c2:52:29 10.1.0.182 * 01:02:f0
+0 02:d9:52:c6:9a:7b 10.1.0.12 phone002 *
+duid 00:01:00:01
+"""
+RACK = Rack(
+    "lab",
+    Network(IPv4Network("10.1.0.0/28"), "ethernet", controller="10.1.0.1", services="10.1.0.2"),
+    {
+        "phone001": Phone("phone001", "10.1.0.3", mac="02:00:00:00:00:01"),
+        "phone002": Phone("phone002", "10.1.0.4"),
+    },
+)
+
+
+def test_leases_are_read_with_macs_in_their_normal_form() -> None:
+    assert parse_leases(LEASES) == {
+        "10.1.0.182": "02:f0:4e:c2:52:29",
+        "10.1.0.12": "02:d9:52:c6:9a:7b",
+    }
+
+
+@given(st.text())
+def test_whatever_the_lease_file_holds_there_is_an_answer(text: str) -> None:
+    parse_leases(text)
+
+
+def test_two_phones_with_one_mac_are_refused_and_both_named() -> None:
+    met = {"phone001": Met("10.1.0.3", "02::1"), "phone002": Met("10.1.0.4", "02::1")}
+    refused = doubles(met, {})
+    assert set(refused) == {"phone001", "phone002"}
+    for reason in refused.values():
+        assert "phone001 and phone002" in reason
+        assert "another adapter" in reason
+
+
+def test_an_adapter_that_another_phone_is_known_by_is_refused() -> None:
+    refused = doubles({"phone002": Met("10.1.0.4", "02::1")}, {"02::1": "phone001"})
+    assert "phone001 and phone002" in refused["phone002"]
+
+
+def test_phones_with_adapters_of_their_own_or_unknown_ones_are_fine() -> None:
+    met = {"a": Met("1", "02::1"), "b": Met("2", "02::2"), "c": Met("3", None), "d": Met("4", None)}
+    assert doubles(met, {"02::3": "e"}) == {}
+
+
+def test_who_is_at_an_address_says_the_host_key_and_each_lease_is_asked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys = {"10.1.0.9": "ssh-ed25519 AAA comment", "10.1.0.10": "ssh-ed25519 stranger"}
+    asked: list[str] = []
+
+    async def host_key(address: str, _port: int) -> str | None:
+        asked.append(address)
+        return keys.get(address)
+
+    monkeypatch.setattr(wire, "host_key", host_key)
+    search = Search({"ssh-ed25519 AAA": "phone001", "ssh-ed25519 BBB": "phone002"})
+    places = {"10.1.0.9": "02::9", "10.1.0.10": "02::10", "10.1.0.11": "02::11"}
+
+    async def twice() -> None:
+        await search.ask(places)
+        await search.ask(places)
+
+    asyncio.run(twice())
+    assert search.met == {"phone001": Met("10.1.0.9", "02::9")}
+    assert search.missing == ["phone002"]
+    # The last one is silent still: it may be starting.
+    assert sorted(asked) == ["10.1.0.10", "10.1.0.11", "10.1.0.11", "10.1.0.9"]
+
+
+def test_in_a_network_of_others_all_addresses_are_asked_that_may_be_a_phones() -> None:
+    asked = addresses_to_ask(RACK)
+    assert not {"10.1.0.1", "10.1.0.2", "10.1.0.3"} & set(asked)
+    assert {"10.1.0.4", "10.1.0.14"} <= set(asked)
+    huge = Rack("lab", Network(IPv4Network("10.0.0.0/8"), "ethernet"), RACK.phones)
+    with pytest.raises(InputError, match="too many to ask"):
+        addresses_to_ask(huge)
+
+
+class ClosedAdb:
+    """The adb of a phone that has rebooted: nobody listens."""
+
+    async def connect(self, _endpoint: str) -> str:
+        return "failed to connect: Connection refused"
+
+    async def links(self) -> list[Link]:
+        return []
+
+
+def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def connect(*_: object) -> object:
+        class Connection:
+            def abort(self) -> None: ...
+
+        return Connection()
+
+    monkeypatch.setattr(wire, "connect", connect)
+    bench = wire._Bench(RACK, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
+    report = Report("R1", "R1", "phone002")
+    asyncio.run(wire._finish(bench, report, Met("10.1.0.4", "02::4")))
+    assert report.end == "needs-hands"
+    assert "ssh answers, but adb does not" in report.reason
+    assert "Wi-Fi" in report.reason
