@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from standin import engine, storage
 from standin.commands import CommandError, run
+from standin.daemon.control import ask
 from standin.engine import Container
+from standin.errors import StandinError
 from standin.fabric import degraded_rate, shape_commands
 from standin.faults import Faults, Kind, Value
 from standin.rig import Rig
@@ -116,6 +119,20 @@ def _free_battery(rig: Rig, container: Container) -> None:
     (rig.folders.hardware(container.host) / BATTERY_HANG).unlink(missing_ok=True)
 
 
+def _lock(rig: Rig, container: Container, _: Value) -> None:
+    _give_order(rig, "lock", container.host, pin=True)
+
+
+def _unlock(rig: Rig, container: Container) -> None:
+    _give_order(rig, "unguard", container.host)
+
+
+def _give_order(rig: Rig, order: str, phone: str, **arguments: Any) -> None:
+    answer = ask(rig.folders.root, order, phones=[phone], **arguments)
+    if problem := answer["problems"].get(phone):
+        raise StandinError(problem)
+
+
 EFFECTS: Mapping[Kind, Effect] = {
     "unplug": Effect(_pull, _replug, ends_with_network=True),
     "100mbit": Effect(_shape(100), _unshape, ends_with_network=True),
@@ -124,11 +141,13 @@ EFFECTS: Mapping[Kind, Effect] = {
     "disk-full": Effect(_fill, _empty),
     "clock": Effect(_shift_clock, _set_clock_right, restarts=True),
     "battery-hang": Effect(_hang_battery, _free_battery),
+    "locked": Effect(_lock, _unlock),
 }
 """Of the faults that are made once. `hot`, `flap` and `hub-lies` are played by the daemon, which
 reads them from the record; `slow` is a limit of the container."""
 
-PLAYED: frozenset[Kind] = frozenset({"hot", "flap", "hub-lies"})
+PLAYED: frozenset[Kind] = frozenset({"hot", "flap", "hub-lies", "locked"})
+"""Faults that nobody but the daemon can make."""
 
 EXCLUSIVE: Mapping[Kind, Kind] = {"100mbit": "300mbit", "300mbit": "100mbit"}
 """Faults of which the later one takes the other's place."""

@@ -31,6 +31,7 @@ type Kind = Literal[
     "clock",
     "battery-hang",
     "hub-lies",
+    "locked",
 ]
 
 type Value = float | str | None
@@ -162,6 +163,7 @@ NATURES: Mapping[Kind, Nature] = {
         Argument("1inN|ssh", _battery_hang, otherwise="always"),
     ),
     "hub-lies": Nature("its power outlet feeds it even when it says that it is off"),
+    "locked": Nature("has a PIN: when it starts anew, nothing of Termux does until it is healed"),
 }
 
 

@@ -123,6 +123,11 @@ class Handset:
         self.state.awake, self.state.keyguard = False, True
         self.save()
 
+    def unguard(self) -> None:
+        """Take the lock screen away, as enrolment leaves a phone."""
+        self.state.lock_screen = "none"
+        self.unlock()
+
     def authorize(self) -> None:
         """Accept the dialog. Raises StandinError where none is to be seen."""
         if self.adb.asking is None:

@@ -32,6 +32,9 @@ async def run(desk: Desk) -> None:
     async def lock(handset: Handset, arguments: Mapping[str, Any]) -> None:
         handset.lock(pin=arguments["pin"])
 
+    async def unguard(handset: Handset, _: Mapping[str, Any]) -> None:
+        handset.unguard()
+
     async def authorize(handset: Handset, _: Mapping[str, Any]) -> None:
         handset.authorize()
 
@@ -39,7 +42,7 @@ async def run(desk: Desk) -> None:
         for handset in handsets.values():
             await handset.open()
         _tell_ports(rig, handsets)
-        for work in (plug, unlock, lock, authorize):
+        for work in (plug, unlock, lock, unguard, authorize):
             desk.orders[work.__name__] = _on_each(handsets, work)
         await asyncio.Event().wait()
     finally:

@@ -153,3 +153,24 @@ def write_state(folder: Path, state: AndroidState) -> None:
     for name, text in ((BOOT_FILE, state.boot_text()), (PROPS_FILE, state.props_text())):
         if not (path := folder / name).exists() or path.read_text() != text:
             write_atomic(path, text)
+
+
+class StateFile:
+    """The state of one phone for one who looks often: read again only when it has changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / STATE_FILE
+        self._stamp: int | None = None
+        self.state: AndroidState | None = None
+
+    def changed(self) -> bool:
+        """Look; whether `state` is another than before. A phone may have none."""
+        try:
+            stamp = self._path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return False
+        if stamp == self._stamp:
+            return False
+        self._stamp, before = stamp, self.state
+        self.state = AndroidState.from_json(self._path.read_text())
+        return self.state != before

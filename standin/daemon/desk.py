@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from standin.hardware.cgroups import Groups
 from standin.rig import Rig
 
 type Document = dict[str, Any]
@@ -33,3 +34,9 @@ class Desk:
     on_change: list[Callable[[], None]] = field(default_factory=list)
     """Called when containers have been started or faults set."""
     services: dict[str, Condition] = field(default_factory=dict)
+    groups: Groups = field(init=False)
+    """The control groups of the rack's containers."""
+
+    def __post_init__(self) -> None:
+        self.groups = Groups(self.rig.rack.name)
+        self.on_change.append(self.groups.look_again)

@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Mapping
 
-from standin import flapping
+from standin import flapping, phantoms
 from standin.android import service as android
 from standin.daemon.desk import Condition, Desk, Run
 from standin.hardware import service as hardware
@@ -23,6 +23,7 @@ SERVICES: Mapping[str, Run] = {
     "android": android.run,
     "hardware": hardware.run,
     "flapping": flapping.run,
+    "phantoms": phantoms.run,
 }
 
 log = logging.getLogger(__name__)

@@ -5,9 +5,12 @@ Read and written once a second for every phone, which would be far too dear thro
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from standin import engine
 from standin.engine import CpuLimit
 
 ROOT = Path("/sys/fs/cgroup")
@@ -67,3 +70,26 @@ class Group:
         except FileNotFoundError:
             return False
         return True
+
+
+class Groups:
+    """The control groups of a rack's containers. Podman is asked again only when told to."""
+
+    def __init__(self, rack: str) -> None:
+        self._rack = rack
+        self._found: dict[str, Group] = {}
+        self._is_stale = True
+        self._turn = asyncio.Lock()
+
+    def look_again(self) -> None:
+        """Containers were started: those of before may be others."""
+        self._is_stale = True
+
+    async def find(self) -> Mapping[str, Group]:
+        """The group of each host that runs, or ran; one that has ended tells so itself."""
+        async with self._turn:
+            if self._is_stale:
+                self._is_stale = False
+                paths = await asyncio.to_thread(engine.cgroup_paths, self._rack)
+                self._found |= {host: Group.at(path) for host, path in paths.items()}
+        return self._found

@@ -8,7 +8,7 @@ from dataclasses import replace
 from os import cpu_count
 
 from fleetctl.errors import FleetError
-from standin import engine
+from standin.android.state import StateFile
 from standin.faults import FaultFile
 from standin.hardware.battery import EMPTY_PERCENT
 from standin.hardware.cgroups import Group
@@ -16,7 +16,7 @@ from standin.hardware.files import kept_state, write_hardware
 from standin.hardware.hub import Hub, fed_by
 from standin.hardware.model import HOT_CELSIUS, Outside, advance, ambient_celsius, neighbours, speed
 from standin.hardware.settings import Change
-from standin.hardware.state import HardwareState
+from standin.hardware.state import CHARGE_LIMIT_PERCENT, HardwareState
 from standin.hardware.thermal import SHUTDOWN, STATUS_CELSIUS
 from standin.rig import Rig
 from standin.share import QUOTA_PHONES_LIMIT
@@ -24,6 +24,7 @@ from standin.share import QUOTA_PHONES_LIMIT
 STARTABLE_PERCENT = 5.0
 """Nobody starts a phone whose battery is empty before it has been charged to this."""
 
+FULL_PERCENT = 100
 HUB = "hub.json"
 
 log = logging.getLogger(__name__)
@@ -38,10 +39,11 @@ class Plant:
         self.has_shares = len(rig.rack.phones) <= QUOTA_PHONES_LIMIT
         self.share = (cpu_count() or 1) / len(rig.rack.phones)
         self.hub = Hub.load(rig.folders.root / HUB)
-        self.groups: dict[str, Group] = {}
+        self.groups: Mapping[str, Group] = {}
         self.states = {name: self._kept(name) for name in rig.rack.phones}
         self._faults = FaultFile(rig.folders.faults)
         self._faults.changed()
+        self._androids = {name: StateFile(rig.folders.hardware(name)) for name in rig.rack.phones}
         self._used: dict[str, float] = {}
         self._written: dict[str, dict[str, str]] = {}
         self._loads: dict[str, float | None] = dict.fromkeys(rig.rack.phones)
@@ -51,11 +53,6 @@ class Plant:
         if state is None:
             raise FleetError(f"{name} has no hardware files: `fleetctl standin up` makes them")
         return state
-
-    def find_groups(self) -> None:
-        """Ask podman for the control groups of the containers that run now."""
-        paths = engine.cgroup_paths(self.rig.rack.name)
-        self.groups |= {host: Group.at(path) for host, path in paths.items() if host in self.states}
 
     def read_faults(self) -> None:
         """Take up new faults, and what they do at once: a hot phone is hot, a healed one is not."""
@@ -87,14 +84,34 @@ class Plant:
         return Outside(
             load=load,
             slow=slow if isinstance(slow, float) else 1.0,
-            is_fed=self.hub.feeds(self.states[name].surroundings.outlet, lying),
+            is_fed=self._has_power(name, lying),
             is_hot="hot" in faults,
             can_throttle=self.has_shares,
         )
 
+    def _has_power(self, name: str, lying: set[str]) -> bool:
+        """By the only port of a phone, which leads to the hub, the controller, or nowhere."""
+        android = self._androids[name].state
+        if android is not None and android.usb != "hub":
+            return android.usb == "controller"
+        return self.hub.feeds(self.states[name].surroundings.outlet, lying)
+
+    def read_charge_limits(self) -> None:
+        """Follow Android's setting, where nobody has set another limit by hand."""
+        for name, android in self._androids.items():
+            battery = self.states[name].battery
+            if not android.changed() or android.state is None:
+                continue
+            if battery.charge_limit_percent in (CHARGE_LIMIT_PERCENT, FULL_PERCENT):
+                protects = android.state.setting("global", "protect_battery") == "1"
+                limit = CHARGE_LIMIT_PERCENT if protects else FULL_PERCENT
+                battery = replace(battery, charge_limit_percent=limit)
+                self.states[name] = replace(self.states[name], battery=battery)
+
     def tick(self, seconds: float) -> list[str]:
         """Go on by `seconds` of real time; returns phones whose hardware has just switched off."""
         self.read_faults()
+        self.read_charge_limits()
         self._measure(seconds)
         outsides = {name: self.outside(name, self._loads[name]) for name in self.states}
         self.states = advance(self.states, outsides, self.beside, seconds * self.hub.pace)
@@ -128,7 +145,8 @@ class Plant:
         self._show(outsides)
 
     def _measure(self, seconds: float) -> None:
-        for name, group in self.groups.items():
+        for name in self.states.keys() & self.groups.keys():
+            group = self.groups[name]
             used = group.used_seconds()
             if used is None:
                 self._loads[name] = None

@@ -10,6 +10,7 @@ from typing import Any
 
 from standin import engine
 from standin.daemon.desk import Desk, Document
+from standin.hardware.cgroups import Groups
 from standin.hardware.plant import Plant
 from standin.hardware.settings import parse_setting
 
@@ -25,39 +26,29 @@ log = logging.getLogger(__name__)
 
 async def run(desk: Desk) -> None:
     """Play the rack's hardware until cancelled."""
-    service = Service(Plant(desk.rig))
-    desk.on_change.append(service.look_again)
+    service = Service(Plant(desk.rig), desk.groups)
     desk.orders |= {
         "hardware": service.hardware,
         "hardware-step": service.step,
         "hub": service.hub,
     }
-    try:
-        await service.play()
-    finally:
-        desk.on_change.remove(service.look_again)
+    await service.play()
 
 
 class Service:
     """Time and orders for a plant; one of them at once."""
 
-    def __init__(self, plant: Plant) -> None:
+    def __init__(self, plant: Plant, groups: Groups) -> None:
         self.plant = plant
+        self._groups = groups
         self._turn = asyncio.Lock()
-        self._looks_again = True
-
-    def look_again(self) -> None:
-        """Containers were started: ask podman for them at the next tick."""
-        self._looks_again = True
 
     async def play(self) -> None:
         period = PERIOD_SECONDS * max(1.0, len(self.plant.states) / PHONES_A_PERIOD)
         last = time.monotonic()
         while True:
             async with self._turn:
-                if self._looks_again:
-                    self._looks_again = False
-                    await asyncio.to_thread(self.plant.find_groups)
+                self.plant.groups = await self._groups.find()
                 now = time.monotonic()
                 ending = self.plant.tick(min(now - last, LONGEST_TICK_SECONDS))
                 last = now
