@@ -245,3 +245,41 @@ def test_what_cannot_be_set_is_refused_with_what_can(rack: SmallRack) -> None:
         refused = rack.try_standin("hardware", *arguments)
         assert refused.returncode == 2
         assert hint in refused.stderr
+
+
+def test_a_locked_phone_that_starts_anew_waits_for_its_owner(rack: SmallRack) -> None:
+    rack.standin("fault", PHONE, "locked")
+    assert rack.answers(PHONE)
+    rack.standin("fault", PHONE, "reboot")
+    assert not rack.answers(PHONE, tries=3)
+    assert rack.seen()[PHONE] == ("running", ["locked"])
+    rack.standin("heal", PHONE)
+    assert rack.answers(PHONE, tries=10)
+    rack.standin("fault", PHONE, "reboot")
+    assert rack.answers(PHONE, tries=10)
+
+
+def test_android_kills_the_oldest_of_too_many_children_unless_it_is_told_not_to(
+    rack: SmallRack,
+) -> None:
+    def limit(children: int) -> None:
+        setting = ("activity_manager", "max_phantom_processes", str(children))
+        rack.container(PHONE, "/system/bin/device_config", "put", *setting)
+
+    def children() -> list[str]:
+        return rack.container(PHONE, "/system/bin/ps", "-o", "user,args").splitlines()
+
+    def count() -> int:
+        return sum(line.startswith("u0_a") for line in children())
+
+    rack.ssh(PHONE, "for i in $(seq 40); do sleep 987 >/dev/null 2>&1 & done")
+    assert count() >= 44
+    limit(32)
+    try:
+        assert eventually(lambda: count() <= 32)
+        assert not any("runsvdir" in line for line in children())
+        assert any("sleep 987" in line for line in children())
+    finally:
+        limit(2**31 - 1)
+        rack.standin("fault", PHONE, "reboot")
+    assert rack.answers(PHONE, tries=10)
