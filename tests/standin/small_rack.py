@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,8 +114,13 @@ phones:
         return {phone["name"]: phone for phone in phones}
 
     def answers(self, phone: str, tries: int = 1) -> bool:
-        """Whether ssh gets through to the phone within so many tries of 2 s."""
-        return any(self.ssh(phone, "true").returncode == 0 for _ in range(tries))
+        """Whether ssh gets through to the phone within so many times 2 s."""
+        deadline = time.monotonic() + 2 * tries
+        while self.ssh(phone, "true").returncode != 0:
+            if tries == 1 or time.monotonic() > deadline:
+                return False
+            time.sleep(0.2)  # a phone whose sshd is not up yet refuses at once
+        return True
 
     @contextmanager
     def dhcp(self) -> Iterator[None]:

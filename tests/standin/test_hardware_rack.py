@@ -251,7 +251,7 @@ def test_a_locked_phone_that_starts_anew_waits_for_its_owner(rack: SmallRack) ->
     rack.standin("fault", PHONE, "locked")
     assert rack.answers(PHONE)
     rack.standin("fault", PHONE, "reboot")
-    assert not rack.answers(PHONE, tries=3)
+    assert not rack.answers(PHONE, tries=2)
     assert rack.seen()[PHONE] == ("running", ["locked"])
     rack.standin("heal", PHONE)
     assert rack.answers(PHONE, tries=10)
