@@ -8,7 +8,10 @@ from collections.abc import Iterator, Mapping
 type Config = Mapping[str, tuple[str, ...]]
 """A configuration in normal form: each line of the top level, with the lines below it."""
 
-_COMMENT = re.compile(r"^\s*!|^Building configuration|^Current configuration|^Using \d+ out of")
+# Stars are messages of a switch that is about to reload, which it prints into everything.
+_COMMENT = re.compile(
+    r"^\s*!|^\*\*\*|^Building configuration|^Current configuration|^Using \d+ out of"
+)
 _BANNER = re.compile(r"^banner \S+(?: (?P<mark>\^C|\S))?")
 
 

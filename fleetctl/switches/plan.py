@@ -80,10 +80,31 @@ def to_text(config: Config) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plan_change(platform: Platform, intent: SwitchIntent, running: Running) -> Change:
-    """What to send. Raises RefusedError if the rack file does not fit the switch."""
-    _refuse_what_does_not_fit(intent, running)
-    after = wanted(platform, intent, running)
+def differences(wanted: Config, found: Config) -> list[str]:
+    """Lines that one of both has, as `- missing` and `+ too much`, with their section."""
+    lines = []
+    for header in sorted({*wanted, *found}):
+        mine, theirs = wanted.get(header), found.get(header)
+        if mine == theirs:
+            continue
+        if mine is None or theirs is None:
+            lines.append(f"{'+' if mine is None else '-'} {header}")
+            continue
+        lines += [f"- {header}: {line}" for line in mine if line not in theirs]
+        lines += [f"+ {header}: {line}" for line in theirs if line not in mine]
+    return lines
+
+
+def plan_change(
+    platform: Platform, intent: SwitchIntent, running: Running, after: Config | None = None
+) -> Change:
+    """What to send to fulfil `intent`, or to reach the configuration `after`.
+
+    Raises RefusedError if the rack file does not fit the switch.
+    """
+    if after is None:
+        _refuse_what_does_not_fit(intent, running)
+        after = wanted(platform, intent, running)
     steps = list(_steps(platform, intent, running.config, after))
     steps.sort(key=lambda step: _order(step, intent))
     if platform.vlan_names_are_unique:

@@ -170,4 +170,6 @@ class _Talk:
             self.process.stdout.write(text)
 
     def _interrupt(self, text: str) -> None:
-        self.process.stdout.write(self.terminal.interrupt(text))
+        """Printed once the line at hand has its answer, as another process of a switch does."""
+        written = self.terminal.interrupt(text)
+        asyncio.get_running_loop().call_soon(self.process.stdout.write, written)

@@ -70,9 +70,10 @@ class Terminal:
         printed = self.session.take(line)
         return again + self._page(printed)
 
-    def interrupt(self, text: str) -> str:
-        """What the switch prints by itself, with the line so far behind it."""
-        return text.replace("\n", "\r\n") + f"{self.session.prompt}{self.line}"
+    @staticmethod
+    def interrupt(text: str) -> str:
+        """What the switch prints by itself; it repeats neither prompt nor line behind it."""
+        return text.replace("\n", "\r\n")
 
     def _page(self, lines: list[str]) -> str:
         length = self.session.length

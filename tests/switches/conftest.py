@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
 
 import pytest
 from model_switch import ModelSwitch
@@ -89,3 +91,19 @@ def typed(ios: Case) -> Callable[[str], tuple[str, ...]]:
         return ios.plan().commands
 
     return after
+
+
+@pytest.fixture
+def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Makes labs of one factory-new switch, and takes them down."""
+    from lab import one_switch
+
+    made = []
+
+    def make(name: str = "cisco_ios", **knobs: Any) -> Any:
+        made.append(one_switch(tmp_path, name, **knobs))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from fleetctl.switches.guards import CommitTimer, Guard
 from fleetctl.switches.intent import PortIntent, SwitchIntent
 from fleetctl.switches.platforms.ios_like import ACCESS, BUNDLE, SNMP_LIST, IosLike
 
@@ -22,7 +23,11 @@ class Switch(IosLike):
 
     name = "arista_eos"
     bundle_interface = "Port-Channel"
+    saved = "Copy completed successfully"
     global_lines = re.compile(r"spanning-tree mode |no lldp run$")
+
+    def guards(self) -> tuple[Guard, ...]:
+        return (CommitTimer(),)
 
     def interfaces(self, ports: int) -> tuple[str, ...]:
         return tuple(f"Ethernet{number}" for number in range(1, ports + 1))

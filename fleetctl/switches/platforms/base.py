@@ -14,6 +14,8 @@ from fleetctl.switches.intent import SwitchIntent
 if TYPE_CHECKING:
     from hier_config.platforms.driver_base import HConfigDriverBase
 
+    from fleetctl.switches.guards import Guard
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -44,6 +46,20 @@ class Platform(ABC):
 
     vlan_names_are_unique: ClassVar[bool] = False
     """Whether two VLANs may not bear one name, not even for a moment."""
+
+    error_pattern: ClassVar[str] = r"^%.*$"
+    """Matches a line, and only a line, that rejects what was typed."""
+
+    save: ClassVar[str] = "write memory"
+    saved: ClassVar[str] = ""
+    """What the switch says once it has saved."""
+
+    def guards(self) -> tuple[Guard, ...]:
+        """Ways in which the switch takes a change back by itself, the best first.
+
+        The last one must work on a switch that lacks everything.
+        """
+        return ()
 
     @abstractmethod
     def interfaces(self, ports: int) -> tuple[str, ...]:

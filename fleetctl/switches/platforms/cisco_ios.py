@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from fleetctl.switches.guards import Guard, ReloadTimer, RevertTimer
 from fleetctl.switches.intent import PortIntent, SwitchIntent
 from fleetctl.switches.platforms.ios_like import ACCESS, BUNDLE, SNMP_LIST, IosLike
 
@@ -31,12 +32,21 @@ class Switch(IosLike):
     name = "cisco_ios"
     bundle_interface = "Port-channel"
     vlan_names_are_unique = True
+    # Some lines that begin so are remarks, and some are messages of its log.
+    error_pattern = (
+        r"^(?:%(?!Warning:|Portfast has|\s?Access VLAN does not exist|[A-Z0-9_]+-\d-[A-Z0-9_]+:).*"
+        r"|Command rejected:.*)$"
+    )
+    saved = "[OK]"
     # Without an archive there is no revert timer, and the VLANs of a VTP server are not shown.
     prerequisites: ClassVar[dict[str, tuple[str, ...]]] = {
         r"vtp mode (transparent|off)$": ("vtp mode transparent",),
         r"archive$": ("archive", "path flash:phonerack"),
     }
     global_lines = re.compile(r"(vtp mode|spanning-tree mode|system mtu) |lldp run$")
+
+    def guards(self) -> tuple[Guard, ...]:
+        return (RevertTimer(), ReloadTimer())
 
     def interfaces(self, ports: int) -> tuple[str, ...]:
         return tuple(f"GigabitEthernet1/0/{number}" for number in range(1, ports + 1))

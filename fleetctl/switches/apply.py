@@ -1,0 +1,385 @@
+"""Bring one switch to a configuration, or leave it as it was.
+
+The order of steps is the point. Nothing is changed before the switch itself has been told to take
+the change back; nothing is kept before switch and phones have been reached again; nothing is called
+saved before the switch said so. Whatever fails in between, the old configuration returns: at once
+where the switch still answers, by its own timer where it does not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from fleetctl.switches.errors import RefusedError, SwitchError
+from fleetctl.switches.guards import Guard
+from fleetctl.switches.job import Job, StoppedError
+from fleetctl.switches.plan import Change, Step, differences, plan_change
+from fleetctl.switches.platforms.base import Running
+from fleetctl.switches.session import LostError, RejectedLineError, Session
+
+MARGIN_SECONDS = 40
+"""Between the last moment at which lines are typed and the moment at which the timer ends."""
+
+_SECONDS_A_LINE = 0.5
+"""Ten times what a line takes on a switch that is well."""
+
+
+@dataclass
+class Application:
+    """One switch on its way. The steps are methods, so that several switches can go in step."""
+
+    job: Job
+    change: Change = field(init=False)
+    guard: Guard | None = None
+    notes: list[str] = field(default_factory=list)
+    _session: Session | None = None
+    _running: Running | None = None
+    _text: str = ""
+    _before: frozenset[str] = frozenset()
+    _armed_at: float = 0.0
+    _armed_seconds: int = 0
+    _confirmed: bool = False
+    _saved: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.job.target.switch
+
+    # --- look -----------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Read what is there and plan what to send. Changes nothing."""
+        self._session = self._open()
+        self._read()
+        startup = self._session.ask("show startup-config")
+        self._saved = self._same_as_running(startup)
+
+    def _open(self) -> Session:
+        job = self.job
+        hostnames = (job.intent.hostname,)
+        session = Session(job.target, job.platform, job.secrets, job.patience, hostnames)
+        session.open()
+        return session
+
+    def _read(self) -> None:
+        job, session = self.job, self._there()
+        self._text = session.ask("show running-config")
+        self._running = job.platform.read(self._text, job.intent)
+        self.change = plan_change(job.platform, job.intent, self._running, job.wanted)
+
+    def _same_as_running(self, startup: str) -> bool:
+        try:
+            found = self.job.platform.read(startup, self.job.intent)
+        except SwitchError:
+            return False  # a switch that was never saved has none
+        return self._running is not None and found.config == self._running.config
+
+    def _there(self) -> Session:
+        if self._session is None:
+            raise LostError(self.name, "there is no session", "run it again")
+        return self._session
+
+    # --- change ---------------------------------------------------------------------------------
+
+    def arm(self, lines: int = 0) -> None:
+        """Everything that must be true first; then the switch is told to take the change back.
+
+        `lines` is how many lines the longest change takes that this one must wait for.
+        """
+        if not self.change:
+            return
+        job, session = self.job, self._there()
+        for guard in job.platform.guards():
+            if guard.is_pending(session):
+                raise RefusedError(
+                    self.name,
+                    f"a change waits there already under a {guard.name}",
+                    "confirm it or let it run out, then run again",
+                )
+        self._prepare()
+        if self.change:
+            job.backup(self._text)
+            self._before = frozenset(job.reachable())
+            self._arm(max(lines, len(self.change.commands)))
+
+    def _prepare(self) -> None:
+        """Lines without which a change can be neither armed nor read back, under a reload timer."""
+        running = self._running
+        if running is None or not running.lacking:
+            return
+        guard = self.job.platform.guards()[-1]
+        self.job.say("prepares it for changes that can be taken back")
+        self._begin(guard, len(running.lacking))
+        for line in running.lacking:
+            self._type(line, line)
+        guard.finish(self._there(), self._armed_seconds)
+        self._open().close()
+        guard.confirm(self._there())
+        self.guard = None
+        self._save()
+        self._read()
+
+    def _arm(self, lines: int) -> None:
+        if not any(self._begin(guard, lines) for guard in self.job.platform.guards()):
+            self.guard = None
+            raise RefusedError(
+                self.name, "it cannot take a change back by itself", "see its manual"
+            )
+        count = len(self.change.commands)
+        self.job.say(f"{count} lines, taken back in {self._armed_seconds} s unless confirmed")
+
+    def _begin(self, guard: Guard, lines: int) -> bool:
+        """Arm one guard. From here on it must be undone whatever happens."""
+        if guard.loses_what_is_unsaved and not self._saved:
+            raise RefusedError(
+                self.name,
+                "it has changes that were never saved, and a reload would lose them",
+                f"`{self.job.platform.save}` on it, or reload it, then run again",
+            )
+        self._armed_seconds = self._timer_seconds(guard, lines)
+        self._armed_at = time.monotonic()
+        self.guard = guard
+        return guard.begin(self._there(), self._armed_seconds)
+
+    def _timer_seconds(self, guard: Guard, lines: int) -> int:
+        patience = self.job.patience
+        needed = lines * _SECONDS_A_LINE + patience.settle_seconds + 2 * patience.line_seconds
+        needed = needed * patience.timer_speed + MARGIN_SECONDS
+        return -(-int(needed) // guard.step_seconds) * guard.step_seconds
+
+    def push(self, uplinks: bool) -> None:
+        """Type the lines up to the first uplink, or with `uplinks` those from there on."""
+        if self.guard is None:
+            return
+        # While uplinks change, the way to the switch may be gone for a while.
+        seconds = self.job.patience.settle_seconds if uplinks else None
+        for step, line in self._part(uplinks):
+            self._type(line, step.place, seconds)
+        if uplinks:
+            self.guard.finish(self._there(), self._armed_seconds)
+
+    @property
+    def changes_uplinks(self) -> bool:
+        return any(step.is_uplink for step in self.change.steps)
+
+    def _part(self, uplinks: bool) -> Iterator[tuple[Step, str]]:
+        seen = False
+        for step, line in self.change.numbered():
+            seen = seen or step.is_uplink
+            if seen == uplinks:
+                yield step, line
+
+    def _type(self, line: str, place: str, seconds: float | None = None) -> None:
+        self.in_time()
+        try:
+            self._there().type(line, seconds)
+        except RejectedLineError as problem:
+            raise SwitchError(
+                self.name, f"{place}: it rejected `{line}`: {problem.text}", problem.cure
+            ) from None
+        except LostError as problem:
+            raise LostError(self.name, f"{place}: {problem.what}", problem.cure) from None
+
+    def check_stopped(self) -> None:
+        if self.job.stopped():
+            raise StoppedError(self.name, "interrupted", "run it again")
+
+    def in_time(self) -> None:
+        """Never go on while the timer may fire: half of a change would survive it."""
+        self.check_stopped()
+        left = self._armed_at + self._real(self._armed_seconds - MARGIN_SECONDS) - time.monotonic()
+        if left <= 0:
+            raise SwitchError(
+                self.name,
+                f"it takes lines too slowly for its timer of {self._armed_seconds} s",
+                "see what keeps it busy",
+            )
+
+    def _real(self, switch_seconds: float) -> float:
+        return switch_seconds / self.job.patience.timer_speed
+
+    # --- verify and keep ------------------------------------------------------------------------
+
+    def verify(self) -> None:
+        """Log in anew, read back, and reach everybody who was reachable before."""
+        if self.guard is None:
+            return
+        self.job.say("reads back")
+        until = time.monotonic() + self.job.patience.settle_seconds
+        while True:
+            try:
+                self._renew()
+                self._compare()
+                break
+            except LostError:
+                if time.monotonic() > until:
+                    raise
+                self.in_time()
+        while missing := sorted(self._before - set(self.job.reachable())):
+            if time.monotonic() > until:
+                raise SwitchError(
+                    self.name,
+                    f"no longer reachable after the change: {', '.join(missing)}",
+                    "compare cabling and rack file",
+                )
+            self.in_time()
+            time.sleep(0.2)
+
+    def _renew(self) -> None:
+        old, self._session = self._session, None
+        if old is not None:
+            old.close()
+        self._session = self._open()
+
+    def _compare(self) -> None:
+        text = self._there().ask("show running-config")
+        found = self.job.platform.read(text, self.job.intent)
+        self._text = text
+        if found.config != self.change.after:
+            lines = differences(self.change.after, found.config)
+            raise SwitchError(
+                self.name,
+                f"it does not show what it was told: {'; '.join(lines[:3])}",
+                "see whether it supports these lines",
+            )
+
+    def confirm(self) -> None:
+        """Keep the change."""
+        if self.guard is not None:
+            guard, self.guard = self.guard, None
+            try:
+                guard.confirm(self._there())
+            except BaseException:
+                self.guard = guard
+                raise
+            self._confirmed = True
+
+    def save(self) -> None:
+        """Keep it over a reboot, and make sure of that. Also what a run before left unsaved."""
+        if self._confirmed or not self._saved:
+            if not self._confirmed:
+                self.notes.append("its running configuration was right but not saved")
+            self._save()
+            self.job.backup(self._text)
+
+    def _save(self) -> None:
+        platform, session = self.job.platform, self._there()
+        printed = session.converse(
+            platform.save,
+            [(r"\[confirm\]", ""), (r"Destination filename", "")],
+            self.job.patience.save_seconds,
+        )
+        if platform.saved not in printed:
+            raise SwitchError(
+                self.name, f"it did not say that it saved: {printed.strip()[-200:]}", "save by hand"
+            )
+        self._text = session.ask("show running-config")
+        running = platform.read(self._text, self.job.intent)
+        startup = platform.read(session.ask("show startup-config"), self.job.intent)
+        if running.config != startup.config:
+            raise SwitchError(
+                self.name, "what it saved is not what runs", "compare both on the switch"
+            )
+        self._saved = True
+
+    # --- back -----------------------------------------------------------------------------------
+
+    def undo(self) -> str:
+        """Bring the old configuration back; how it came is told. Raises SwitchError if it did not.
+
+        Returns the empty string where nothing had been changed.
+        """
+        if self._confirmed:
+            return self._change_back()
+        if self.guard is None:
+            return ""
+        self.job.say("takes it back")
+        guard = self.guard
+        try:
+            guard.undo(self._there())
+            self._renew()
+            if not guard.is_pending(self._there()) and self._is_old():
+                return "the old configuration is back"
+        except SwitchError:
+            pass  # it does not answer: its own timer is left
+        return self._wait_for_the_timer(guard)
+
+    def _wait_for_the_timer(self, guard: Guard) -> str:
+        """Ask again until it answers; a timer that still runs then is not waited for."""
+        patience = self.job.patience
+        ends = self._armed_at + self._real(self._armed_seconds)
+        until = max(ends, time.monotonic()) + self._real(patience.boot_seconds)
+        last = "it differs"
+        while time.monotonic() < until:
+            try:
+                self._renew()
+                pending = guard.is_pending(self._there())
+                if pending:
+                    guard.undo(self._there())
+                    self._renew()
+                if self._is_old():
+                    return "the old configuration is back" + ("" if pending else ", by its timer")
+            except SwitchError as problem:
+                last = problem.what
+            time.sleep(self._real(2))
+        raise SwitchError(
+            self.name,
+            f"whether the old configuration is back could not be seen: {last}",
+            "look at it by hand",
+        )
+
+    def _change_back(self) -> str:
+        """It was kept already, and could not be saved: the way back is a change as well."""
+        job = self.job
+        self.close()
+        back = replace(job, wanted=self.change.before, stopped=lambda: False)
+        Application(back).run(save=False)
+        return "the old configuration is back, by a change of its own"
+
+    def _is_old(self) -> bool:
+        text = self._there().ask("show running-config")
+        return self.job.platform.read(text, self.job.intent).config == self.change.before
+
+    def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
+    # --- all of it ------------------------------------------------------------------------------
+
+    @contextmanager
+    def unwinding(self) -> Iterator[None]:
+        """Whatever goes wrong inside ends in the old configuration, and says so."""
+        try:
+            yield
+        except SwitchError as problem:
+            how = self._undone(problem)
+            if not how:
+                raise
+            raise SwitchError(self.name, f"{problem.what}; {how}", problem.cure) from None
+        except BaseException:
+            self.undo()
+            raise
+        finally:
+            self.close()
+
+    def _undone(self, problem: SwitchError) -> str:
+        try:
+            return self.undo()
+        except SwitchError as worse:
+            raise SwitchError(self.name, f"{problem.what}; {worse.what}", worse.cure) from None
+
+    def run(self, save: bool = True) -> None:
+        """All steps of one switch by itself."""
+        with self.unwinding():
+            self.look()
+            self.arm()
+            self.push(uplinks=False)
+            self.push(uplinks=True)
+            self.verify()
+            self.confirm()
+            if save:
+                self.save()

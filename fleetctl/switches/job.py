@@ -1,0 +1,53 @@
+"""What is to be done with one switch, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fleetctl.switches.config import Config
+from fleetctl.switches.errors import SwitchError
+from fleetctl.switches.intent import SwitchIntent
+from fleetctl.switches.plan import Change
+from fleetctl.switches.platforms.base import Platform
+from fleetctl.switches.secrets import Secrets
+from fleetctl.switches.session import Patience, Target
+
+type Result = Literal["unchanged", "would change", "changed"]
+type Say = Callable[[str], None]
+
+
+class StoppedError(SwitchError):
+    """Somebody interrupted the run."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One switch and what to do with it.
+
+    `reachable` tells which of the phones named answer now; `backup` keeps a configuration, secrets
+    concealed. `wanted` is a configuration to return to; without it the intent counts.
+    """
+
+    target: Target
+    platform: Platform
+    intent: SwitchIntent
+    secrets: Secrets
+    reachable: Callable[[], Collection[str]]
+    backup: Callable[[str], None]
+    wanted: Config | None = None
+    patience: Patience = field(default_factory=Patience)
+    say: Say = lambda _: None
+    stopped: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True)
+class Report:
+    """How it went. `seconds` is the whole time; `notes` are for a person to read."""
+
+    switch: str
+    result: Result
+    change: Change
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0

@@ -1,0 +1,148 @@
+"""Stand-in switches on loopback addresses, phones in their ports, and jobs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from conftest import KINDS, small_rack
+
+from fleetctl.rack import Rack
+from fleetctl.switches.errors import SwitchError
+from fleetctl.switches.intent import intend
+from fleetctl.switches.job import Job, Report
+from fleetctl.switches.platforms import platform
+from fleetctl.switches.rollout import roll_out
+from fleetctl.switches.secrets import Secrets
+from fleetctl.switches.session import Patience, Target
+from standin.switches.device import Device, Knobs, RunningClock
+from standin.switches.plane import End, MemoryNetwork
+from standin.switches.server import SwitchServer
+from standin.switches.state import Settings
+
+SPEED = 120.0
+"""Timers of the switches run so much faster: a minute is half a second."""
+
+PATIENCE = Patience(
+    connect_seconds=5.0,
+    line_seconds=1.5,
+    show_seconds=5.0,
+    save_seconds=5.0,
+    settle_seconds=2.0,
+    boot_seconds=900.0,
+    timer_speed=SPEED,
+)
+PASSWORD, COMMUNITY = "Login-Pa55word", "Readers0nly"
+SECRETS = {"switch_password": PASSWORD, "snmp_community": COMMUNITY}
+
+
+@dataclass
+class Lab:
+    """Switches of a rack behind real ssh, in a network of plain values."""
+
+    rack: Rack
+    folder: Path
+    server: SwitchServer = field(default_factory=SwitchServer)
+    network: MemoryNetwork = field(default_factory=MemoryNetwork)
+    devices: dict[str, Device] = field(default_factory=dict)
+    targets: dict[str, Target] = field(default_factory=dict)
+    backups: list[tuple[str, str]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    secrets: dict[str, str] = field(default_factory=lambda: dict(SECRETS))
+
+    def add(self, name: str, **knobs: Any) -> Device:
+        """Plug a factory-new switch in, with the phones that the rack file has there."""
+        switch = self.rack.switches[name]
+        interfaces = platform(switch.platform).interfaces(switch.ports)
+        clock = RunningClock()
+        clock.set_speed(SPEED)
+        device = Device(
+            *(KINDS[switch.platform], interfaces, self.network.plane(name)),
+            {"admin": PASSWORD},
+            clock.now,
+            Knobs(timer_speed=SPEED, **knobs),
+        )
+        port = self.server.serve(device, "127.0.0.1")
+        known = self.folder / "known_switches"
+        key = self.server.host_key.export_public_key("openssh").decode().strip()
+        with known.open("a") as file:
+            file.write(f"[127.0.0.1]:{port} {key}\n")
+        self.targets[name] = Target(
+            name, "127.0.0.1", "admin", "switch_password", None, known, port
+        )
+        for phone in self.rack.phones.values():
+            if phone.switch == name and phone.port:
+                self.network.hosts[phone.name] = End(name, interfaces[phone.port - 1])
+        self.devices[name] = device
+        return device
+
+    def job(self, name: str, **changes: Any) -> Job:
+        switch = self.rack.switches[name]
+        found = platform(switch.platform)
+        intent = intend(self.rack, switch, found.interfaces(switch.ports))
+        job = Job(
+            target=self.targets[name],
+            platform=found,
+            intent=intent,
+            secrets=Secrets(self.secrets),
+            reachable=lambda: self.reachable(name),
+            backup=lambda text: self.backups.append((name, text)),
+            patience=PATIENCE,
+            say=self.said.append,
+        )
+        return replace(job, **changes)
+
+    def reachable(self, switch: str) -> set[str]:
+        """Phones of one switch that all phones of the rack can talk to."""
+        return {
+            phone
+            for phone, end in self.network.hosts.items()
+            if end.switch == switch
+            and any(self.network.reaches(other, phone) for other in self.network.hosts)
+        }
+
+    def run(self, *names: str, dry: bool = False, **changes: Any) -> list[Report | SwitchError]:
+        jobs = [self.job(name, **changes) for name in names or self.devices]
+        neighbours = {
+            name: [bundle.to for bundle in switch.bundles]
+            for name, switch in self.rack.switches.items()
+        }
+        return roll_out(jobs, neighbours, dry)
+
+    def settings(self, name: str = "sw1") -> Settings:
+        return self.look(lambda device: device.running.copy(), name)
+
+    def startup(self, name: str = "sw1") -> Settings:
+        return self.look(lambda device: device.startup.copy(), name)
+
+    def look[Seen](self, act: Callable[[Device], Seen], name: str = "sw1") -> Seen:
+        seen: Seen = self.server.on(self.devices[name], act)
+        return seen
+
+    def type(self, text: str, name: str = "sw1") -> None:
+        """What a person types in configuration mode, and saves."""
+        from standin.switches.session import Session
+
+        def act(device: Device) -> None:
+            session = Session(device, "admin")
+            session.take("configure terminal")
+            for line in text.strip().splitlines():
+                session.take(line.strip())
+            session.take("end")
+            session.take("write memory")
+
+        self.look(act, name)
+
+    def close(self) -> None:
+        self.server.stop()
+
+
+def one_switch(folder: Path, name: str, **knobs: Any) -> Lab:
+    lab = Lab(small_rack(name, snmp="snmp_community"), folder)
+    lab.add("sw1", **knobs)
+    return lab
+
+
+type Answers = Mapping[str, Report | SwitchError]
