@@ -9,7 +9,7 @@ where the switch still answers, by its own timer where it does not.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -59,7 +59,10 @@ class Application:
 
     def _open(self) -> Session:
         job = self.job
-        hostnames = (job.intent.hostname,)
+        # In mid-session it may get either name: by the change, or by its end.
+        hostnames = [job.intent.hostname]
+        if self._running:
+            hostnames.append(self._running.hostname)
         session = Session(job.target, job.platform, job.secrets, job.patience, hostnames)
         session.open()
         return session
@@ -150,16 +153,54 @@ class Application:
         needed = needed * patience.timer_speed + MARGIN_SECONDS
         return -(-int(needed) // guard.step_seconds) * guard.step_seconds
 
-    def push(self, uplinks: bool) -> None:
-        """Type the lines up to the first uplink, or with `uplinks` those from there on."""
+    def push(self) -> None:
+        """Type the lines up to the first uplink; where nothing counts before a commit, all."""
+        if self.guard is not None:
+            for step, line in self._part(uplinks=False):
+                self._type(line, step.place)
+            if self.guard.at_once:
+                for step, line in self._part(uplinks=True):
+                    self._type(line, step.place)
+
+    def push_uplinks(self, together: bool = False) -> None:
+        """The rest. With `together`, other ends change too, and until then nothing may answer."""
         if self.guard is None:
             return
-        # While uplinks change, the way to the switch may be gone for a while.
-        seconds = self.job.patience.settle_seconds if uplinks else None
-        for step, line in self._part(uplinks):
-            self._type(line, step.place, seconds)
-        if uplinks:
-            self.guard.finish(self._there(), self._armed_seconds)
+        seconds = self.job.patience.settle_seconds
+        rest = [] if self.guard.at_once else list(self._part(uplinks=True))
+        if together:
+            self.in_time()
+            with self._placed(rest):
+                self._there().type_ahead(self._closed(rest), seconds)
+        else:
+            for step, line in rest:
+                self._type(line, step.place)
+        self.guard.finish(self._there(), self._armed_seconds, seconds)
+
+    def _closed(self, typed: Sequence[tuple[Step, str]]) -> list[str]:
+        """The lines with an `exit` before each section: if it is refused, nothing else is hit."""
+        before = list(self._part(uplinks=False))
+        inside, lines = bool(before and before[-1][0].header), []
+        for step, line in typed:
+            if line == step.header and inside:
+                lines.append("exit")
+            lines.append(line)
+            inside = bool(step.header)
+        return lines
+
+    @contextmanager
+    def _placed(self, typed: Sequence[tuple[Step, str]]) -> Iterator[None]:
+        """Failures inside name the port, or whatever the line was for."""
+        try:
+            yield
+        except RejectedLineError as problem:
+            place = next((step.place for step, line in typed if line == problem.line), "")
+            raise SwitchError(
+                self.name, f"{place}: it rejected `{problem.line}`: {problem.text}", problem.cure
+            ) from None
+        except LostError as problem:
+            place = typed[0][0].place if typed else ""
+            raise LostError(self.name, f"{place}: {problem.what}", problem.cure) from None
 
     @property
     def changes_uplinks(self) -> bool:
@@ -172,16 +213,10 @@ class Application:
             if seen == uplinks:
                 yield step, line
 
-    def _type(self, line: str, place: str, seconds: float | None = None) -> None:
+    def _type(self, line: str, place: str) -> None:
         self.in_time()
-        try:
-            self._there().type(line, seconds)
-        except RejectedLineError as problem:
-            raise SwitchError(
-                self.name, f"{place}: it rejected `{line}`: {problem.text}", problem.cure
-            ) from None
-        except LostError as problem:
-            raise LostError(self.name, f"{place}: {problem.what}", problem.cure) from None
+        with self._placed([(Step("", (line,), place), line)]):
+            self._there().type(line)
 
     def check_stopped(self) -> None:
         if self.job.stopped():
@@ -309,35 +344,45 @@ class Application:
 
     def _wait_for_the_timer(self, guard: Guard) -> str:
         """Ask again until it answers; a timer that still runs then is not waited for."""
-        patience = self.job.patience
-        ends = self._armed_at + self._real(self._armed_seconds)
-        until = max(ends, time.monotonic()) + self._real(patience.boot_seconds)
-        last = "it differs"
-        while time.monotonic() < until:
-            try:
+
+        def look() -> str:
+            self._renew()
+            pending = guard.is_pending(self._there())
+            if pending:
+                guard.undo(self._there())
                 self._renew()
-                pending = guard.is_pending(self._there())
-                if pending:
-                    guard.undo(self._there())
-                    self._renew()
-                if self._is_old():
-                    return "the old configuration is back" + ("" if pending else ", by its timer")
-            except SwitchError as problem:
-                last = problem.what
-            time.sleep(self._real(2))
-        raise SwitchError(
-            self.name,
-            f"whether the old configuration is back could not be seen: {last}",
-            "look at it by hand",
-        )
+            if not self._is_old():
+                raise SwitchError(self.name, "it differs", "look at it by hand")
+            return "the old configuration is back" + ("" if pending else ", by itself")
+
+        ends = self._armed_at + self._real(self._armed_seconds)
+        return self._insist(look, max(ends, time.monotonic()))
 
     def _change_back(self) -> str:
         """It was kept already, and could not be saved: the way back is a change as well."""
-        job = self.job
         self.close()
-        back = replace(job, wanted=self.change.before, stopped=lambda: False)
-        Application(back).run(save=False)
-        return "the old configuration is back, by a change of its own"
+        job = replace(self.job, wanted=self.change.before, stopped=lambda: False)
+
+        def change() -> str:
+            Application(job).run(save=False)
+            return "the old configuration is back, by a change of its own"
+
+        return self._insist(change, time.monotonic())
+
+    def _insist(self, bring_back: Callable[[], str], ends: float) -> str:
+        """Try until the switch must have booted since its timer ended."""
+        until = ends + self._real(self.job.patience.boot_seconds)
+        while True:
+            try:
+                return bring_back()
+            except SwitchError as problem:
+                if time.monotonic() > until:
+                    raise SwitchError(
+                        self.name,
+                        f"whether the old configuration is back could not be seen: {problem.what}",
+                        "look at it by hand",
+                    ) from None
+            time.sleep(self._real(2))
 
     def _is_old(self) -> bool:
         text = self._there().ask("show running-config")
@@ -377,8 +422,8 @@ class Application:
         with self.unwinding():
             self.look()
             self.arm()
-            self.push(uplinks=False)
-            self.push(uplinks=True)
+            self.push()
+            self.push_uplinks()
             self.verify()
             self.confirm()
             if save:

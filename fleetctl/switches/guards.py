@@ -26,6 +26,9 @@ class Guard(ABC):
     step_seconds: ClassVar[int] = 60
     """Its timer counts in these."""
 
+    at_once: ClassVar[bool] = False
+    """Whether lines have no effect before `finish`, and all of it then."""
+
     loses_what_is_unsaved: ClassVar[bool] = False
     """Whether undoing loses what was not saved before the change."""
 
@@ -38,8 +41,11 @@ class Guard(ABC):
         """Arm, and go into configuration mode. False: this switch has no such guard."""
 
     @abstractmethod
-    def finish(self, session: Session, seconds: int) -> None:
-        """All lines are typed: let them count, and leave configuration mode."""
+    def finish(self, session: Session, seconds: int, patience_seconds: float = 60) -> None:
+        """All lines are typed: let them count, and leave configuration mode.
+
+        The way to the switch may be gone for `patience_seconds` then.
+        """
 
     @abstractmethod
     def confirm(self, session: Session) -> None:
@@ -76,8 +82,8 @@ class RevertTimer(Guard):
         except RejectedLineError:  # what it says begins like an error
             return False
 
-    def finish(self, session: Session, seconds: int) -> None:
-        del seconds
+    def finish(self, session: Session, seconds: int, patience_seconds: float = 60) -> None:
+        del seconds, patience_seconds
         session.leave_configuration()
 
     def confirm(self, session: Session) -> None:
@@ -115,8 +121,8 @@ class ReloadTimer(Guard):
         session.type("configure terminal")
         return True
 
-    def finish(self, session: Session, seconds: int) -> None:
-        del seconds
+    def finish(self, session: Session, seconds: int, patience_seconds: float = 60) -> None:
+        del seconds, patience_seconds
         session.leave_configuration()
 
     def confirm(self, session: Session) -> None:
@@ -140,6 +146,7 @@ class CommitTimer(Guard):
     """EOS: nothing counts until the session is committed, and then only for a while."""
 
     name = "commit timer"
+    at_once = True
     step_seconds = 1
     SESSION = "phonerack"
 
@@ -158,9 +165,10 @@ class CommitTimer(Guard):
         session.type(f"configure session {self.SESSION}")
         return True
 
-    def finish(self, session: Session, seconds: int) -> None:
+    def finish(self, session: Session, seconds: int, patience_seconds: float = 60) -> None:
         hours, rest = divmod(seconds, 3600)
-        session.type(f"commit timer {hours:02}:{rest // 60:02}:{rest % 60:02}", seconds=60)
+        timer = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+        session.type(f"commit timer {timer}", seconds=patience_seconds)
         session.leave_configuration()
         if self._waiting(session.ask("show configuration sessions")) != self.SESSION:
             raise GuardError(session.target.switch, "its commit timer does not run", "try again")

@@ -17,6 +17,8 @@ from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.job import Job, Report, Result
 
 _POLL_SECONDS = 0.1
+_HEAD_START_SECONDS = 0.5
+"""By so much a farther switch changes its uplinks earlier: later nothing would reach it."""
 
 
 @dataclass
@@ -24,6 +26,9 @@ class _Group:
     """Switches that wait for each other before each step that concerns them all."""
 
     neighbours: Mapping[str, frozenset[str]]
+    hops: Mapping[str, int]
+    """How far from the controller each is."""
+
     looked: set[str] = field(default_factory=set)
     failed: dict[str, str] = field(default_factory=dict)
     joint: dict[str, int] = field(default_factory=dict)
@@ -59,6 +64,11 @@ class _Group:
         self._until(lambda: self._bad(name) or self.arrived[step] >= set(self.joint), wait)
         self._all_is_well(name)
 
+    def let_farther_ones_begin(self, name: str) -> None:
+        if name in self.joint:
+            farthest = max(self.hops[other] for other in self.joint)
+            time.sleep(_HEAD_START_SECONDS * (farthest - self.hops[name]))
+
     def _bad(self, name: str) -> bool:
         concerned = set(self.joint) | self.neighbours[name]
         return bool(concerned & set(self.failed))
@@ -84,11 +94,15 @@ def roll_out(
 ) -> list[Report | SwitchError]:
     """Bring every switch to its configuration, or with `dry` only tell what would be sent.
 
-    `neighbours` are the switches at the other ends of each switch's bundles. The answers stand in
-    the order of `jobs`. Ctrl-C brings every switch back before it goes on.
+    `neighbours` are what stands at the other ends of each switch's bundles: switches, and what is
+    none, such as a router. The answers stand in the order of `jobs`. Ctrl-C brings every switch
+    back before it goes on.
     """
-    names = {job.target.switch for job in jobs}
-    group = _Group({name: frozenset(neighbours.get(name, ())) & names for name in names})
+    names = [job.target.switch for job in jobs]
+    group = _Group(
+        {name: frozenset(neighbours.get(name, ())) & set(names) for name in names},
+        hops_from_the_controller(names, neighbours),
+    )
     stop = threading.Event()
     answers: dict[str, Report | SwitchError | BaseException] = {}
 
@@ -113,6 +127,24 @@ def roll_out(
             raise answer
         found.append(answer)
     return found
+
+
+def hops_from_the_controller(
+    names: Sequence[str], neighbours: Mapping[str, Iterable[str]]
+) -> dict[str, int]:
+    """How many bundles lie between the controller and each switch.
+
+    It is taken to be behind whatever is no switch, or else at the first switch of the rack file.
+    """
+    roots = [name for name in names if set(neighbours.get(name, ())) - set(names)]
+    hops = dict.fromkeys(roots or names[:1], 0)
+    todo = list(hops)
+    for name in todo:
+        for other in neighbours.get(name, ()):
+            if other in names and other not in hops:
+                hops[other] = hops[name] + 1
+                todo.append(other)
+    return {name: hops.get(name, 0) for name in names}
 
 
 def _join(threads: Sequence[threading.Thread], stop: threading.Event) -> bool:
@@ -145,9 +177,10 @@ def _one(job: Job, group: _Group, dry: bool) -> Report:
         group.look(application.name, lines)
         longest = group.wait_for_looks(application.name, application.check_stopped)
         application.arm(longest)
-        application.push(uplinks=False)
+        application.push()
         group.together(application.name, "uplinks", application.in_time)
-        application.push(uplinks=True)
+        group.let_farther_ones_begin(application.name)
+        application.push_uplinks(together=len(group.joint) > 1)
         application.verify()
         group.together(application.name, "keep", application.in_time)
         application.confirm()

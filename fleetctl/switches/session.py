@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -198,6 +199,27 @@ class Session:
                     self.target.switch, line, self.secrets.scrub(text)
                 ) from None
         return self.secrets.conceal(printed)
+
+    def type_ahead(self, lines: Sequence[str], seconds: float) -> None:
+        """Lines of configuration all at once, for a way that breaks until they have been taken.
+
+        They are in the switch before the first has an effect. Raises RejectedLineError.
+        """
+        if not lines:
+            return
+        with self._explained("lines that were typed ahead"):
+            connection = self._connection
+            connection.write_channel("".join(f"{self.secrets.reveal(line)}\n" for line in lines))
+            until, printed = time.monotonic() + seconds, ""
+            for line in lines:
+                left = max(0.1, until - time.monotonic())
+                printed += connection.read_until_pattern(
+                    re.escape(self.secrets.reveal(line)), read_timeout=left
+                )
+                printed += connection.read_until_pattern(r"#", read_timeout=left)
+                if match := re.search(self.platform.error_pattern, printed, re.MULTILINE):
+                    text = self.secrets.scrub(match[0].strip())
+                    raise RejectedLineError(self.target.switch, line, text)
 
     def leave_configuration(self) -> None:
         """Back to the privileged prompt, from wherever a failure left the session."""

@@ -108,10 +108,14 @@ class Device:
     on_message: list[Callable[[str], None]] = field(default_factory=list)
     """Called with what the switch prints on every terminal by itself."""
 
+    on_tick: list[Callable[[], None]] = field(default_factory=list)
+    """Called whenever time passes."""
+
     on_down: list[Callable[[], None]] = field(default_factory=list)
     """Called when it goes down; every connection ends."""
 
     _warnings_left: list[int] = field(default_factory=list)
+    lines_entered: int = 0
     log: list[str] = field(default_factory=list)
     """What it did by itself, for tests to read."""
 
@@ -144,6 +148,8 @@ class Device:
 
     def tick(self) -> None:
         """Let everything happen whose time has come."""
+        for call in list(self.on_tick):
+            call()
         now = self.clock()
         if self.down and now >= self.booting_until:
             self.down = False
@@ -224,6 +230,7 @@ class Device:
 
     def strikes(self) -> Fault | None:
         """Called for each line that is entered; the fault whose turn it is now."""
+        self.lines_entered += 1
         if self.knobs.fault is None:
             return None
         self.knobs.fault_after_lines -= 1

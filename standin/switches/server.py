@@ -126,20 +126,26 @@ class _Talk:
         self.process = process
         user = process.get_extra_info("username")
         self.terminal = Terminal(Session(device, user))
+        self._unheard = ""
 
     async def run(self) -> None:
         self.device.on_message.append(self._interrupt)
+        self.device.on_tick.append(self.flush)
+        self.device.on_down.append(self._end)
         try:
             await self._write(self.terminal.greet())
             while not self.terminal.session.closed:
                 data = await self.process.stdin.read(4096)
                 if not data:
                     break
+                await self._while(lambda: not self.device.plane.manageable())
                 await self._keys(data)
         except (asyncssh.Error, OSError):
             pass  # the connection is gone, as connections go
         finally:
             self.device.on_message.remove(self._interrupt)
+            self.device.on_tick.remove(self.flush)
+            self.device.on_down.remove(self._end)
             self.process.exit(0)
 
     async def _keys(self, data: str) -> None:
@@ -158,18 +164,35 @@ class _Talk:
         answer = self.terminal.answer(line)
         fault = self.device.strikes()
         if fault == "drop":
+            self._end()
             self.process.get_extra_info("connection").abort()
-            return
         await self._write(answer)
 
-    async def _write(self, text: str) -> None:
-        """A switch that is frozen or cut off answers later, if at all."""
-        while self.device.frozen or not self.device.plane.manageable():
+    @staticmethod
+    async def _while(condition: Callable[[], bool]) -> None:
+        while condition():
             await asyncio.sleep(_TICK_SECONDS)
-        if text:
+
+    async def _write(self, text: str) -> None:
+        """A frozen switch does nothing; one that is cut off goes on, and is heard later."""
+        await self._while(lambda: self.device.frozen)
+        if not self.terminal.session.closed:
+            self._hear(text)
+
+    def flush(self) -> None:
+        if self._unheard and self.device.plane.manageable():
+            text, self._unheard = self._unheard, ""
             self.process.stdout.write(text)
+
+    def _end(self) -> None:
+        """Whatever has been typed ahead is lost with the session."""
+        self.terminal.session.closed = True
+        self._unheard = ""
 
     def _interrupt(self, text: str) -> None:
         """Printed once the line at hand has its answer, as another process of a switch does."""
-        written = self.terminal.interrupt(text)
-        asyncio.get_running_loop().call_soon(self.process.stdout.write, written)
+        asyncio.get_running_loop().call_soon(self._hear, self.terminal.interrupt(text))
+
+    def _hear(self, text: str) -> None:
+        self._unheard += text
+        self.flush()

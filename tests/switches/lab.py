@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 from conftest import KINDS, small_rack
 
 from fleetctl.rack import Rack
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.intent import intend
 from fleetctl.switches.job import Job, Report
+from fleetctl.switches.plan import plan_change
 from fleetctl.switches.platforms import platform
 from fleetctl.switches.rollout import roll_out
 from fleetctl.switches.secrets import Secrets
 from fleetctl.switches.session import Patience, Target
 from standin.switches.device import Device, Knobs, RunningClock
 from standin.switches.plane import End, MemoryNetwork
+from standin.switches.printed import configuration
 from standin.switches.server import SwitchServer
 from standin.switches.state import Settings
 
@@ -34,6 +37,7 @@ PATIENCE = Patience(
     boot_seconds=900.0,
     timer_speed=SPEED,
 )
+HOST_KEY = asyncssh.generate_private_key("ssh-rsa", key_size=2048)
 PASSWORD, COMMUNITY = "Login-Pa55word", "Readers0nly"
 SECRETS = {"switch_password": PASSWORD, "snmp_community": COMMUNITY}
 
@@ -44,7 +48,7 @@ class Lab:
 
     rack: Rack
     folder: Path
-    server: SwitchServer = field(default_factory=SwitchServer)
+    server: SwitchServer = field(default_factory=lambda: SwitchServer(HOST_KEY))
     network: MemoryNetwork = field(default_factory=MemoryNetwork)
     devices: dict[str, Device] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
@@ -135,6 +139,19 @@ class Lab:
 
         self.look(act, name)
 
+    def settle(self, name: str = "sw1") -> None:
+        """Make the switch what the rack file wants, without a session: it was provisioned once."""
+        job = self.job(name)
+        secrets = job.secrets
+
+        def running(device: Device) -> str:
+            return "\n".join(configuration(device, device.running, "running"))
+
+        for _ in range(2):
+            found = job.platform.read(secrets.conceal(self.look(running, name)), job.intent)
+            lines = found.lacking or plan_change(job.platform, job.intent, found).commands
+            self.type("\n".join(secrets.reveal(line) for line in lines), name)
+
     def close(self) -> None:
         self.server.stop()
 
@@ -143,6 +160,3 @@ def one_switch(folder: Path, name: str, **knobs: Any) -> Lab:
     lab = Lab(small_rack(name, snmp="snmp_community"), folder)
     lab.add("sw1", **knobs)
     return lab
-
-
-type Answers = Mapping[str, Report | SwitchError]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import KINDS
-from lab import COMMUNITY, PASSWORD, PATIENCE
+from lab import COMMUNITY, PASSWORD
 
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.job import Report
@@ -68,7 +68,7 @@ def test_phones_stay_reachable_and_the_old_configuration_is_kept_as_a_backup(
     lab: Make, name: str
 ) -> None:
     rig = lab(name)
-    ok(rig.run())
+    rig.settle()
     port = rig.job("sw1").intent.ports[8].interface
     rig.type(f"interface {port}\nswitchport trunk allowed vlan 10,30\nvlan 30\nname cellar")
     report = ok(rig.run())
@@ -99,7 +99,7 @@ def test_a_rejected_line_names_port_line_and_text_and_nothing_stays(lab: Make, n
 @platforms
 def test_a_change_that_cuts_phones_off_is_taken_back_and_names_them(lab: Make, name: str) -> None:
     rig = lab(name)
-    ok(rig.run())
+    rig.settle()
     port = rig.job("sw1").intent.ports[1].interface
     rig.type(f"interface {port}\ndescription wrong")
     old = rig.settings()
@@ -119,7 +119,7 @@ def test_a_switch_that_shows_something_else_than_it_was_told_is_put_back(
     lab: Make, name: str
 ) -> None:
     rig = lab(name)
-    ok(rig.run())
+    rig.settle()
     port = rig.job("sw1").intent.ports[1].interface
     rig.type(f"interface {port}\nno spanning-tree bpduguard")
     old = rig.settings()
@@ -140,7 +140,7 @@ def test_a_switch_that_shows_something_else_than_it_was_told_is_put_back(
 
 def test_lines_of_a_person_that_were_never_saved_are_saved_with_a_note(lab: Make) -> None:
     rig = lab()
-    ok(rig.run())
+    rig.settle()
     rig.look(lambda device: setattr(device.startup, "hostname", "old"))
     report = ok(rig.run())
     assert report.result == "unchanged"
@@ -211,12 +211,13 @@ def test_a_switch_that_is_slower_than_its_timer_allows_is_given_up_in_time(
     lab: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig = lab()
-    ok(rig.run())
+    rig.settle()
     rig.type("\n".join(f"interface gi1/0/{port}\nno description" for port in range(1, 5)))
     old = rig.settings()
-    rig.look(lambda device: setattr(device.knobs, "latency_seconds", 0.4))
-    monkeypatch.setattr("fleetctl.switches.apply._SECONDS_A_LINE", 0.05)
-    message = failure(rig.run(patience=replace(PATIENCE, settle_seconds=0.1, line_seconds=0.6)))
+    rig.look(lambda device: setattr(device.knobs, "latency_seconds", 0.1))
+    # The shortest timer that there is: a minute, of which 20 seconds are for typing.
+    monkeypatch.setattr("fleetctl.switches.apply._SECONDS_A_LINE", -0.62)
+    message = failure(rig.run())
     assert "too slowly for its timer" in message
     assert "the old configuration is back" in message
     assert rig.settings() == old
