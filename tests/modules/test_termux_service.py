@@ -233,7 +233,7 @@ class TestConfiguration:
 
     def test_check_mode_remembers_nothing(self, runit, wanted):
         assert runit.ensure(wanted, check=True)["changed"] is True
-        assert runit.log("sshd") == ["start"]
+        await_that(lambda: runit.log("sshd") == ["start"])
         assert runit.ensure(wanted)["changed"] is True
 
     def test_two_runs_with_other_files_do_not_forget_each_other(self, runit, config, wanted):
