@@ -105,12 +105,53 @@ def not_enrolled(phone: str, known_hosts: str) -> PhoneError:
     )
 
 
-def _key_changed(phone: str, address: str) -> PhoneError:
+def key_changed(phone: str, address: str) -> PhoneError:
+    """Another than the enrolled phone answers, or the same with a new Termux."""
     return PhoneError(
         phone,
         Fault.HOST_KEY_CHANGED,
-        f"the host key of {phone} ({address}) is not the one it was enrolled with; if the phone "
-        "was replaced or Termux reinstalled, enrol it again, else find out who answers there",
+        f"the host key of {phone} ({address}) is not the one it was enrolled with; if Termux was "
+        f"reinstalled, enrol it again (`fleetctl enroll --serial …`); if the phone was replaced, "
+        f"`fleetctl enroll --replace {phone}`; else find out who answers there",
+    )
+
+
+def key_revoked(phone: str, address: str) -> PhoneError:
+    """A phone answers that has left the rack, or whose place another one took."""
+    return PhoneError(
+        phone,
+        Fault.HOST_KEY_CHANGED,
+        f"{phone} ({address}) answers with a host key that was revoked: a phone that left the rack "
+        "still hangs there; unplug it, or reinstall Termux on it and enrol it again",
+    )
+
+
+def refused(phone: str, address: str) -> PhoneError:
+    """The phone is up, its sshd is not."""
+    return PhoneError(
+        phone,
+        Fault.REFUSED,
+        f"{phone} ({address}) refuses port 8022: Android is up but sshd is not; "
+        "open Termux on the phone (after a reboot unlock it once)",
+    )
+
+
+def refused_key(phone: str, address: str) -> PhoneError:
+    """The phone answers and does not take our key."""
+    return PhoneError(
+        phone,
+        Fault.AUTH,
+        f"{phone} ({address}) does not accept the operator's key; enrol it again or run "
+        "site.yml -t controller,ssh",
+    )
+
+
+def failed(phone: str, address: str, reason: str) -> PhoneError:
+    """Nothing that we have a better sentence for."""
+    return PhoneError(
+        phone,
+        Fault.FAILED,
+        f"the connection to {phone} ({address}) failed: {reason}; see its sshd's log",
     )
 
 
@@ -122,31 +163,18 @@ def classify(phone: str, address: str, error: BaseException) -> PhoneError:
         case TimeoutError():
             return unreachable(phone, address, "no answer in time")
         case ConnectionRefusedError():
-            return PhoneError(
-                phone,
-                Fault.REFUSED,
-                f"{phone} ({address}) refuses port 8022: Android is up but sshd is not; "
-                "open Termux on the phone (after a reboot unlock it once)",
-            )
+            return refused(phone, address)
+        case asyncssh.HostKeyNotVerifiable() if "revoked" in str(error):
+            return key_revoked(phone, address)
         case asyncssh.HostKeyNotVerifiable():
-            return _key_changed(phone, address)
+            return key_changed(phone, address)
         case asyncssh.KeyExchangeFailed() if "host key" in str(error).lower():
-            return _key_changed(phone, address)
+            return key_changed(phone, address)
         case asyncssh.PermissionDenied():
-            return PhoneError(
-                phone,
-                Fault.AUTH,
-                f"{phone} ({address}) does not accept the operator's key; enrol it again or run "
-                "site.yml -t controller,ssh",
-            )
+            return refused_key(phone, address)
         case OSError() if error.errno in (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
             return unreachable(phone, address, error.strerror or "no route")
         case asyncssh.ConnectionLost() | ConnectionError():
             return lost(phone)
         case _:
-            reason = str(error) or type(error).__name__
-            return PhoneError(
-                phone,
-                Fault.FAILED,
-                f"the connection to {phone} ({address}) failed: {reason}; see its sshd's log",
-            )
+            return failed(phone, address, str(error) or type(error).__name__)

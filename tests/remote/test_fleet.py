@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pytest
 from loopback_phones import Listen, Loopback, keygen
 
 from fleetctl.remote import Fault, PhoneError, Result
+from fleetctl.remote.openssh import explain
 
 pytestmark = pytest.mark.usefixtures("loopback")
 
@@ -331,3 +333,47 @@ def test_a_copy_that_breaks_leaves_nothing_behind(
 
     asyncio.run(scene())
     assert list((tmp_path / "here").iterdir()) == []
+
+
+@pytest.mark.parametrize("with_certificate", [False, True])
+def test_a_revoked_host_key_is_refused_by_fleetctl_and_by_ssh(
+    loopback: Loopback, listen: Listen, with_certificate: bool
+) -> None:
+    """Whoever left the rack may still bear a certificate of its authority."""
+    address = loopback.add("phone001")
+    key = (loopback.folder / "phone001.pub").read_text().split()
+    shown: Any = str(loopback.folder / "phone001")
+    if with_certificate:
+        keygen("-t", "ed25519", "-N", "", "-f", str(loopback.folder / "ca"))
+        keygen("-s", str(loopback.folder / "ca"), "-h", "-I", "p", "-n", "phone001",
+               str(loopback.folder / "phone001.pub"))  # fmt: skip
+        shown = (shown, f"{shown}-cert.pub")
+        authority = " ".join((loopback.folder / "ca.pub").read_text().split()[:2])
+        loopback.known_hosts.write_text(f"@cert-authority phone001 {authority}\n")
+    with loopback.known_hosts.open("a") as file:
+        file.write(f"@revoked * {key[0]} {key[1]}\n")
+
+    async def scene() -> tuple[Result, str]:
+        keys = {"phone001": shown}
+        async with listen("phone001", host_keys=keys), loopback.fleet() as fleet:
+            result = await fleet.run_on("phone001", "true")
+            options = {
+                "UserKnownHostsFile": loopback.known_hosts,
+                "HostKeyAlias": "phone001",
+                "StrictHostKeyChecking": "yes",
+                "BatchMode": "yes",
+            }
+            ssh = await asyncio.create_subprocess_exec(
+                *("ssh", "-F", "none", "-p", str(loopback.port)),
+                *(f"-o{name}={value}" for name, value in options.items()),
+                *(address, "true"),
+                stderr=asyncio.subprocess.PIPE,
+            )
+            return result, (await ssh.communicate())[1].decode()
+
+    result, said = asyncio.run(scene())
+
+    assert result.error is not None
+    assert result.error.fault is Fault.HOST_KEY_CHANGED
+    assert "answers with a host key that was revoked" in str(result.error)
+    assert "was revoked" in str(explain("phone001", address, said)), said
