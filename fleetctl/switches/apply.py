@@ -9,16 +9,16 @@ where the switch still answers, by its own timer where it does not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from fleetctl.switches.errors import RefusedError, SwitchError
 from fleetctl.switches.guards import Guard
-from fleetctl.switches.job import Job, StoppedError
+from fleetctl.switches.job import Job, StoppedError, placed
 from fleetctl.switches.plan import Change, Step, differences, plan_change
 from fleetctl.switches.platforms.base import Running
-from fleetctl.switches.session import LostError, RejectedLineError, Session
+from fleetctl.switches.session import LostError, Session
 
 MARGIN_SECONDS = 40
 """Between the last moment at which lines are typed and the moment at which the timer ends."""
@@ -117,7 +117,7 @@ class Application:
         self.job.say("prepares it for changes that can be taken back")
         self._begin(guard, len(running.lacking))
         for line in running.lacking:
-            self._type(line, line)
+            self._type(line, Step("", (line,), line))
         guard.finish(self._there(), self._armed_seconds)
         self._open().close()
         guard.confirm(self._there())
@@ -156,66 +156,30 @@ class Application:
     def push(self) -> None:
         """Type the lines up to the first uplink; where nothing counts before a commit, all."""
         if self.guard is not None:
-            for step, line in self._part(uplinks=False):
-                self._type(line, step.place)
+            for step, line in self.change.part(uplinks=False):
+                self._type(line, step)
             if self.guard.at_once:
-                for step, line in self._part(uplinks=True):
-                    self._type(line, step.place)
+                for step, line in self.change.part(uplinks=True):
+                    self._type(line, step)
 
     def push_uplinks(self, together: bool = False) -> None:
         """The rest. With `together`, other ends change too, and until then nothing may answer."""
         if self.guard is None:
             return
         seconds = self.job.patience.settle_seconds
-        rest = [] if self.guard.at_once else list(self._part(uplinks=True))
-        if together:
+        rest = [] if self.guard.at_once else list(self.change.part(uplinks=True))
+        if together and rest:
             self.in_time()
-            with self._placed(rest):
-                self._there().type_ahead(self._closed(rest), seconds)
+            with placed(self.name, rest):
+                self._there().type_ahead(self.change.closed_uplinks(), seconds)
         else:
             for step, line in rest:
-                self._type(line, step.place)
+                self._type(line, step)
         self.guard.finish(self._there(), self._armed_seconds, seconds)
 
-    def _closed(self, typed: Sequence[tuple[Step, str]]) -> list[str]:
-        """The lines with an `exit` before each section: if it is refused, nothing else is hit."""
-        before = list(self._part(uplinks=False))
-        inside, lines = bool(before and before[-1][0].header), []
-        for step, line in typed:
-            if line == step.header and inside:
-                lines.append("exit")
-            lines.append(line)
-            inside = bool(step.header)
-        return lines
-
-    @contextmanager
-    def _placed(self, typed: Sequence[tuple[Step, str]]) -> Iterator[None]:
-        """Failures inside name the port, or whatever the line was for."""
-        try:
-            yield
-        except RejectedLineError as problem:
-            place = next((step.place for step, line in typed if line == problem.line), "")
-            raise SwitchError(
-                self.name, f"{place}: it rejected `{problem.line}`: {problem.text}", problem.cure
-            ) from None
-        except LostError as problem:
-            place = typed[0][0].place if typed else ""
-            raise LostError(self.name, f"{place}: {problem.what}", problem.cure) from None
-
-    @property
-    def changes_uplinks(self) -> bool:
-        return any(step.is_uplink for step in self.change.steps)
-
-    def _part(self, uplinks: bool) -> Iterator[tuple[Step, str]]:
-        seen = False
-        for step, line in self.change.numbered():
-            seen = seen or step.is_uplink
-            if seen == uplinks:
-                yield step, line
-
-    def _type(self, line: str, place: str) -> None:
+    def _type(self, line: str, step: Step) -> None:
         self.in_time()
-        with self._placed([(Step("", (line,), place), line)]):
+        with placed(self.name, [(step, line)]):
             self._there().type(line)
 
     def check_stopped(self) -> None:

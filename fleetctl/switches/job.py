@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
 from fleetctl.switches.config import Config
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.intent import SwitchIntent
-from fleetctl.switches.plan import Change
+from fleetctl.switches.plan import Change, Step
 from fleetctl.switches.platforms.base import Platform
 from fleetctl.switches.secrets import Secrets
-from fleetctl.switches.session import Patience, Target
+from fleetctl.switches.session import LostError, Patience, RejectedLineError, Target
 
 type Result = Literal["unchanged", "would change", "changed"]
 type Say = Callable[[str], None]
@@ -51,3 +52,18 @@ class Report:
     change: Change
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+
+
+@contextmanager
+def placed(switch: str, typed: Sequence[tuple[Step, str]]) -> Iterator[None]:
+    """Failures to type these lines name the port, or whatever the line was for."""
+    try:
+        yield
+    except RejectedLineError as problem:
+        place = next((step.place for step, line in typed if line == problem.line), "")
+        raise SwitchError(
+            switch, f"{place}: it rejected `{problem.line}`: {problem.text}", problem.cure
+        ) from None
+    except LostError as problem:
+        place = typed[0][0].place if typed else ""
+        raise LostError(switch, f"{place}: {problem.what}", problem.cure) from None

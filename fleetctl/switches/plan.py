@@ -66,6 +66,32 @@ class Change:
             yield from ((step, line) for line in step.lines)
             inside = bool(step.header)
 
+    @property
+    def changes_uplinks(self) -> bool:
+        return any(step.is_uplink for step in self.steps)
+
+    def part(self, uplinks: bool) -> Iterator[tuple[Step, str]]:
+        """The lines up to the first uplink, or those from there on."""
+        seen = False
+        for step, line in self.numbered():
+            seen = seen or step.is_uplink
+            if seen == uplinks:
+                yield step, line
+
+    def closed_uplinks(self) -> list[str]:
+        """The lines from the first uplink on, an `exit` before each section.
+
+        Typed ahead, a section that is refused must not hand its lines to the one before.
+        """
+        before = list(self.part(uplinks=False))
+        inside, lines = bool(before and before[-1][0].header), []
+        for step, line in self.part(uplinks=True):
+            if line == step.header and inside:
+                lines.append("exit")
+            lines.append(line)
+            inside = bool(step.header)
+        return lines
+
     def diff_texts(self) -> tuple[str, str]:
         """Configuration before and after, as text to compare."""
         return to_text(self.before), to_text(self.after)

@@ -173,7 +173,7 @@ def _one(job: Job, group: _Group, dry: bool) -> Report:
         application.look()
         if dry:
             return report("would change" if application.change else "unchanged")
-        lines = len(application.change.commands) if application.changes_uplinks else None
+        lines = len(application.change.commands) if application.change.changes_uplinks else None
         group.look(application.name, lines)
         longest = group.wait_for_looks(application.name, application.check_stopped)
         application.arm(longest)
