@@ -23,9 +23,9 @@ from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.lock import Locked
 from fleetctl.rack.model import PHONE_PORT
 from fleetctl.remote.adb import Adb, AdbLost, AdbPhone, Link, session
-from fleetctl.remote.connect import Identity, connect
+from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
-from fleetctl.remote.hostkey import host_key
+from fleetctl.remote.hostkey import host_key, log_in
 from fleetctl.state import Held, State
 
 CONCURRENT = 16
@@ -328,7 +328,7 @@ async def _log_in(paths: RackPaths, name: str, key: str, port: int) -> None:
     expected.write_text(f"{name} {key}\n")
     try:
         identity = Identity(expected, paths.operator, paths.operator_cert)
-        connection = await connect(name, "127.0.0.1", identity, port)
-        connection.abort()
+        # Until its next boot, which does it by itself, nothing else keeps the phone awake.
+        await log_in(name, "127.0.0.1", identity, port, "termux-wake-lock")
     finally:
         expected.unlink(missing_ok=True)

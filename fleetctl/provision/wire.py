@@ -20,9 +20,9 @@ from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack import dhcp as rack_dhcp
 from fleetctl.rack.model import PHONE_PORT
 from fleetctl.remote.adb import TCP_PORT, Adb, AdbError, session
-from fleetctl.remote.connect import Identity, connect
+from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
-from fleetctl.remote.hostkey import host_key
+from fleetctl.remote.hostkey import host_key, log_in
 from fleetctl.remote.services import ServicesError, ServicesHost, services_host
 
 LEASES = "/var/lib/misc/phonerack.leases"
@@ -256,8 +256,7 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
 async def _log_in(bench: _Bench, name: str, address: str) -> None:
     paths = bench.paths
     identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
-    connection = await connect(name, address, identity, PHONE_PORT)
-    connection.abort()
+    await log_in(name, address, identity, PHONE_PORT)
 
 
 async def _moved(bench: _Bench, name: str, address: str) -> None:

@@ -107,13 +107,9 @@ class ClosedAdb:
 def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def connect(*_: object) -> object:
-        class Connection:
-            def abort(self) -> None: ...
+    async def log_in(*_: object) -> None: ...
 
-        return Connection()
-
-    monkeypatch.setattr(wire, "connect", connect)
+    monkeypatch.setattr(wire, "log_in", log_in)
     bench = wire._Bench(RACK, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
     report = Report("R1", "R1", "phone002")
     asyncio.run(wire._finish(bench, report, Met("10.1.0.4", "02::4")))
