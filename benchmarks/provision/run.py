@@ -112,7 +112,7 @@ def most_calls(plays: list[dict[str, Any]], phones: set[str]) -> dict[str, int]:
     for play in plays:
         total.update({name: n for name, n in play["calls"].items() if name in phones})
     counts = sorted(total.values())
-    return {"typical": counts[len(counts) // 2], "most": counts[-1]}
+    return {"typical": counts[len(counts) // 2], "most": counts[-1]} if counts else {}
 
 
 def measure(rack_file: Path, folder: Path) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         found = measure(find_rack_file(), folder)
     rows = [
-        ("calls a phone", found["calls"]["typical"], TARGET_CALLS),
+        ("calls a phone", found["calls"].get("typical", 0), TARGET_CALLS),
         ("times a ping", round(found["pings"], 2), TARGET_PINGS),
         ("CPU s a phone", round(found["cpu_seconds_per_phone"], 2), TARGET_CPU_SECONDS),
         ("memory, MB", found["rerun"]["memory_bytes"] // 1_000_000, TARGET_BYTES // 1_000_000),
