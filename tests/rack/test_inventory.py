@@ -105,6 +105,20 @@ def test_a_place_without_a_phone_is_in_no_list_that_phones_are_given(home: Path)
     assert [phone["name"] for phone in variables["rack_ring"]] == there
 
 
+def test_a_run_that_is_limited_to_an_empty_place_is_no_success(home: Path) -> None:
+    paths = RackPaths("standin", home)
+    paths.ensure()
+    entries = {f"phone{number:03}": Locked(serial=f"R58M{number}") for number in range(1, 6)}
+    write_lock(paths.lock_file, "standin", entries)
+    playbook = (PROJECT / "playbooks/validate.yml", "-i", PROJECT / "inventory/standin.yml")
+
+    refused = run("ansible-playbook", *playbook, "-l", "phone006")
+
+    assert refused.returncode == 2
+    said = " ".join(refused.stdout.split())
+    assert "no phone is in the place phone006 of the rack file" in said
+
+
 def test_reading_the_inventory_leaves_nothing_behind(home: Path) -> None:
     inventory(PROJECT / "inventory/standin.yml")
     assert not home.exists()
