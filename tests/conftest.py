@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from which_rack import NAME, SUBNET
+from xdist.scheduler import LoadFileScheduling
 
 # How long an example takes says nothing about the code: the first one may import a library.
 settings.register_profile("untimed", deadline=None)
@@ -37,11 +38,16 @@ PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class WholeFiles(LoadFileScheduling):
     """A worker of pytest-xdist takes a whole file, and all of a folder whose files share a rack."""
-    for item in items:
-        group = item.path.parent if item.path.parent.name in ("standin", "molecule") else item.path
-        item.add_marker(pytest.mark.xdist_group(str(group.relative_to(PROJECT))))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = Path(nodeid.partition("::")[0])
+        return str(file.parent if file.parent.name in ("standin", "molecule") else file)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles | None:
+    return WholeFiles(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @dataclass(frozen=True)
