@@ -20,7 +20,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from which_rack import NAME, SUBNET
-from xdist.scheduler import LoadFileScheduling
 
 # How long an example takes says nothing about the code: the first one may import a library.
 settings.register_profile("untimed", deadline=None)
@@ -38,16 +37,19 @@ PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 
-class WholeFiles(LoadFileScheduling):
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A worker of pytest-xdist takes a whole file, and all of a folder whose files share a rack."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling  # the lab image has no pytest-xdist
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = Path(nodeid.partition("::")[0])
-        return str(file.parent if file.parent.name in ("standin", "molecule") else file)
+    class WholeFiles(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = Path(nodeid.partition("::")[0])
+            return str(file.parent if file.parent.name in ("standin", "molecule") else file)
 
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WholeFiles | None:
-    return WholeFiles(config, log) if config.getoption("dist") == "loadfile" else None
+    return WholeFiles(config, log)
 
 
 @dataclass(frozen=True)
