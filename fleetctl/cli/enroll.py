@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.option("--name", help="The place in the rack that the phone takes; else the next free one.")
 @click.option("--replace", metavar="OLD", help="Take over the place of a broken phone.")
 @click.option(
-    "--wire", is_flag=True, help="Meet the enrolled phones again, on the wire of their rack."
+    "--wire", is_flag=True, help="Meet the enrolled phones again, in the network of their rack."
 )
 @click.option(
     "--wait",
@@ -103,8 +103,12 @@ def _show(app: App, reports: Sequence[Report], *, by_usb: bool) -> None:
             say.print(f"  {one.name or one.serial}: {one.reason}", markup=False)
     if not any(one.end == "enrolled" for one in reports):
         return
-    if by_usb and app.rack.network.medium == "ethernet":
-        say.print("Now unplug them, plug them into their hubs, and run `fleetctl enroll --wire`.")
+    if by_usb:
+        where = {
+            "ethernet": "unplug them, plug them into their hubs",
+            "wifi": "have them join the rack's Wi-Fi",
+        }[app.rack.network.medium]
+        say.print(f"Now {where}, and run `fleetctl enroll --wire`.")
 
 
 def _exit_code(reports: Sequence[Report]) -> ExitCode:

@@ -241,10 +241,11 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
             at("network", f"moving from {address} to {wanted}")
             await _moved(bench, name, wanted)
             address = wanted
-        at("settings", "Wi-Fi off, adb off the network")
-        await _leave_adb(bench, name, address, report)
-        at("ssh", f"at {address}")
-        await _log_in(bench, name, address)
+        if bench.rack.network.medium == "ethernet":
+            at("settings", "Wi-Fi off, adb off the network")
+            await _leave_adb(bench, name, address, report)
+            at("ssh", f"at {address}")
+            await _log_in(bench, name, address)
     except (PhoneError, AdbError, ServicesError) as problem:
         report.end, report.reason = report.end or "failed", str(problem)
     else:
@@ -274,7 +275,7 @@ async def _moved(bench: _Bench, name: str, address: str) -> None:
 
 
 async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> None:
-    """By adb over the network: Wi-Fi off where the medium is a wire, then no more of adb."""
+    """By adb over the network: Wi-Fi off, then no more of adb."""
     endpoint = f"{address}:{TCP_PORT}"
     said = await bench.adb.connect(endpoint)
     links = {link.name: link.state for link in await bench.adb.links()}
@@ -287,10 +288,9 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
         )
         return
     phone = bench.adb.phone(endpoint)
-    if bench.rack.network.medium == "ethernet":
-        outcome = await android.ensure(phone, [android.WIFI_OFF])
-        report.remarks += outcome.problems.values()
-        # Over the wire alone; else Wi-Fi would have carried what came before.
-        await _log_in(bench, name, address)
+    outcome = await android.ensure(phone, [android.WIFI_OFF])
+    report.remarks += outcome.problems.values()
+    # Over the wire alone; else Wi-Fi would have carried what came before.
+    await _log_in(bench, name, address)
     await phone.listen_on_usb()
     await bench.adb.disconnect(endpoint)

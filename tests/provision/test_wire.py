@@ -104,15 +104,27 @@ class ClosedAdb:
         return []
 
 
-def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def finish(monkeypatch: pytest.MonkeyPatch, rack: Rack) -> Report:
+    """The end of phone002's enrolment: ssh answers, adb does not."""
+
     async def log_in(*_: object) -> None: ...
 
     monkeypatch.setattr(wire, "log_in", log_in)
-    bench = wire._Bench(RACK, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
+    bench = wire._Bench(rack, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
     report = Report("R1", "R1", "phone002")
     asyncio.run(wire._finish(bench, report, Met("10.1.0.4", "02::4")))
+    return report
+
+
+def test_on_wifi_adb_is_not_asked_for_and_wifi_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Network(IPv4Network("10.1.0.0/28"), "wifi", controller="10.1.0.1")
+    assert finish(monkeypatch, Rack("lab", network, RACK.phones)).end == "enrolled"
+
+
+def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    report = finish(monkeypatch, RACK)
     assert report.end == "needs-hands"
     assert "ssh answers, but adb does not" in report.reason
     assert "Wi-Fi" in report.reason
