@@ -36,7 +36,7 @@ class Job:
     intent: SwitchIntent
     secrets: Secrets
     reachable: Callable[[], Collection[str]]
-    backup: Callable[[str], None]
+    backup: Callable[[str], object]
     wanted: Config | None = None
     patience: Patience = field(default_factory=Patience)
     say: Say = lambda _: None

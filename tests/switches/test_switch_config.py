@@ -1,0 +1,124 @@
+"""The Ansible action: check mode, diff, a failure, and where secrets do not stand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lab import PASSWORD
+
+type Make = Callable[..., Any]
+
+PROJECT = Path(__file__).resolve().parents[2]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+COMMUNITY = "Readers0nly"
+
+RACK = """\
+rack: lab
+network:
+  cidr: 127.0.0.0/8
+  medium: ethernet
+  controller: 127.0.0.9
+  vlan: 10
+  vlans: {20: cameras}
+  snmp: {community: snmp_community}
+switches:
+  sw1: {platform: PLATFORM, address: 127.0.0.1, ports: 9, uplinks: {router: 9}, reserved: 6}
+phones:
+  - {names: phone001, switch: sw1, ports: 1, addresses: 127.7.7.7}
+"""
+
+
+class Playbook:
+    """site.yml's phase for switches on one stand-in switch, secrets in the environment."""
+
+    def __init__(self, rig: Any, folder: Path) -> None:
+        target = rig.targets["sw1"]
+        self.file = folder / "rack.yml"
+        self.file.write_text(RACK.replace("PLATFORM", rig.rack.switches["sw1"].platform))
+        self.home = folder / "home"
+        known = self.home / "lab/ssh/known_switches"
+        known.parent.mkdir(parents=True, mode=0o700)
+        known.write_text(target.known_hosts.read_text())
+        self.env = os.environ | {
+            "PHONERACK_HOME": str(self.home),
+            "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
+            "SWITCH_PASSWORD": PASSWORD,
+            "SNMP_COMMUNITY": COMMUNITY,
+            "ANSIBLE_LOG_PATH": str(folder / "ansible.log"),
+        }
+        self.log = folder / "ansible.log"
+        self.port = target.port
+
+    def run(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                *(str(PLAYBOOK), "-i", str(self.file), "-vvv", "-e", f"switch_port={self.port}"),
+                *(str(PROJECT / "playbooks/switches.yml"), *options),
+            ],
+            cwd=PROJECT,
+            env=self.env | env,
+            text=True,
+            capture_output=True,
+            timeout=300,
+        )
+
+
+@pytest.fixture
+def playbook(lab: Make, tmp_path: Path) -> Callable[[str], tuple[Any, Playbook]]:
+    def make(platform: str) -> tuple[Any, Playbook]:
+        rig = lab(platform)
+        return rig, Playbook(rig, tmp_path)
+
+    return make
+
+
+def test_check_mode_shows_the_candidate_and_changes_nothing(
+    playbook: Callable[[str], tuple[Any, Playbook]],
+) -> None:
+    rig, play = playbook("cisco_ios")
+    before = rig.settings()
+    done = play.run("-C", "-D")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "+ description phone001" in done.stdout
+    assert "+vlan 20" in done.stdout
+    assert rig.settings() == before
+
+
+def test_a_run_changes_the_next_one_does_not_and_secrets_stand_nowhere(
+    playbook: Callable[[str], tuple[Any, Playbook]], tmp_path: Path
+) -> None:
+    # No phone is on loopback, so none has to come back.
+    rig, play = playbook("arista_eos")
+    first = play.run("-D")
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "changed=1" in first.stdout
+    assert list(rig.settings().snmp_communities) == [COMMUNITY]
+    assert rig.startup() == rig.settings()
+    second = play.run()
+    assert "changed=0" in second.stdout, second.stdout
+    kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    for secret in (PASSWORD, COMMUNITY):
+        shown = "".join([first.stdout, first.stderr, second.stdout, second.stderr, *kept])
+        assert secret not in shown
+
+
+def test_a_failure_names_switch_port_line_and_text(
+    playbook: Callable[[str], tuple[Any, Playbook]],
+) -> None:
+    rig, play = playbook("arista_eos")
+    rig.look(lambda device: setattr(device.knobs, "reject", "description phone001"))
+    before = rig.settings()
+    done = play.run()
+    assert done.returncode == 2
+    told = " ".join(done.stdout.split())
+    assert "sw1: port 1 (Ethernet1, phone001): it rejected `description phone001`" in told
+    assert rig.settings() == before
+
+    done = play.run(SWITCH_PASSWORD="")
+    assert "no secret `switch_password` in the vault or the environment" in done.stdout
