@@ -6,16 +6,18 @@ on a phone, and a repository of tiny packages that a test can break.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
-import os
-import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import ansible.module_utils
+from termux_packages import build, index
+
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
+# As ansible.cfg does it for the modules when Ansible sends them.
+ansible.module_utils.__path__.append(str(MODULES.parent / "module_utils"))
 
 APT_CONF = """\
 Dir "{prefix}";
@@ -60,40 +62,16 @@ class Repository:
         self.debs = folder / "pool"
         self.debs.mkdir(parents=True)
 
-    def add(self, name: str, version: str, depends: str = "", postinst: str = "") -> Path:
+    def add(self, name: str, version: str, postinst: str = "", **options: Any) -> Path:
         """Build a package that owns one file below the prefix."""
-        root = self.folder / f"build-{name}-{version}"
-        content = root / self.prefix.relative_to("/") / "share" / name
-        content.parent.mkdir(parents=True)
-        # Random bytes, so that cutting the archive cuts the content and not only padding.
-        content.write_bytes(os.urandom(20_000))
-        control = root / "DEBIAN"
-        control.mkdir()
-        fields = f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: tests\n"
-        fields += f"Depends: {depends}\n" if depends else ""
-        (control / "control").write_text(fields + "Description: a test package\n")
-        if postinst:
-            (control / "postinst").write_text(f"#!/bin/sh\n{postinst}\n")
-            (control / "postinst").chmod(0o755)
-        deb = self.debs / f"{name}_{version}_all.deb"
-        subprocess.run(
-            ["dpkg-deb", "--root-owner-group", "-b", root, deb], check=True, capture_output=True
-        )
-        shutil.rmtree(root)
+        scripts = {"postinst": postinst} if postinst else {}
+        deb = build(self.debs, name, version, prefix=self.prefix, scripts=scripts, **options)
         self.index()
         return deb
 
     def index(self) -> None:
         """Write Packages for what lies in the pool, broken or not."""
-        entries = []
-        for deb in sorted(self.debs.glob("*.deb")):
-            fields = subprocess.run(["dpkg-deb", "-f", deb], capture_output=True, text=True)
-            digest = hashlib.sha256(deb.read_bytes()).hexdigest()
-            entries.append(
-                f"{fields.stdout}Filename: ./pool/{deb.name}\n"
-                f"Size: {deb.stat().st_size}\nSHA256: {digest}\n"
-            )
-        (self.folder / "Packages").write_text("\n".join(entries))
+        (self.folder / "Packages").write_text(index(self.debs.glob("*.deb"), self.folder))
 
 
 class Prefix:

@@ -1,0 +1,412 @@
+"""The mirror against real aptly and gpg, below a throw-away folder."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from termux_packages import Upstream, build, repack
+from termux_prefix import ModuleFailure
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("aptly") is None, reason="needs aptly: tools/setup dev installs it"
+)
+
+type Row = list[str]
+
+
+class Mirror:
+    """The module with one mirror, and the operator's folder that is sent to it."""
+
+    def __init__(self, folder: Path, run_module: Callable[..., dict[str, Any]]) -> None:
+        self.root = folder / "mirror"
+        self.packages = folder / "packages"
+        self.packages.mkdir()
+        self._keyring = folder / "key"
+        self._run_module = run_module
+        self.upstream: dict[str, str] | None = None
+
+    def add(self, name: str, version: str, **options: Any) -> Path:
+        return build(self.packages, name, version, **options)
+
+    def call(self, check: bool = False, **options: Any) -> dict[str, Any]:
+        folder = {
+            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+            for file in self.packages.glob("*.deb")
+        }
+        return self._run_module(
+            "package_mirror",
+            check,
+            root=str(self.root),
+            keyring=str(self._keyring),
+            rack="lab",
+            folder=folder,
+            upstream=self.upstream,
+            architectures=["aarch64"],
+            **{"wanted": [], **options},
+        )
+
+    def send(self, lacking: list[str]) -> None:
+        for name in lacking:
+            shutil.copy(self.packages / name, self.root / "inbox")
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        """As the role does it: once more after what lacks has been sent."""
+        first = self.call(**options)
+        if not first["lacking"]:
+            return first
+        self.send(first["lacking"])
+        return self.call(**options)
+
+    def index(self, snapshot: str) -> str:
+        """The signed index of a snapshot, its signature verified by the mirror's key."""
+        dists = self.root / "public" / snapshot / "dists/stable"
+        argv = ["gpg", f"--homedir={self._keyring}", "--batch", "--decrypt", dists / "InRelease"]
+        release = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        packages = dists / "main/binary-aarch64/Packages"
+        assert hashlib.sha256(packages.read_bytes()).hexdigest() in release
+        assert "Origin: phonerack" in release
+        return packages.read_text()
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Mirror:
+    return Mirror(tmp_path, run_module)
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, mirror: Mirror) -> Iterator[Upstream]:
+    """A Termux of five packages, which the mirror takes from."""
+    made = Upstream(tmp_path / "upstream")
+    made.add("bash", "5.3", architecture="aarch64", essential="yes")
+    made.add("python", "3.14.6", architecture="aarch64", depends="libssl (>= 3)")
+    made.add("libssl", "3.6", architecture="aarch64")
+    made.add("vim", "9.1", architecture="aarch64")
+    made.publish("aarch64")
+    with made.served() as url:
+        mirror.upstream = {
+            "url": url,
+            "distribution": "stable",
+            "component": "main",
+            "key": base64.b64encode(made.key).decode(),
+        }
+        yield made
+
+
+def versions(result: dict[str, Any], snapshot: str | None = None) -> dict[str, str]:
+    rows: list[Row] = result["packages"][snapshot or result["snapshot"]]
+    return {name: version for name, version, _ in rows}
+
+
+def test_the_folders_packages_are_served_signed_and_a_second_run_changes_nothing(mirror):
+    mirror.add("foo", "1.0", architecture="aarch64")
+    mirror.add("bar", "2.0")
+
+    first = mirror.call(wanted=["foo"])
+    mirror.send(first["lacking"])
+    second = mirror.call(wanted=["foo"])
+    third = mirror.call(wanted=["foo"])
+
+    assert first["lacking"] == ["bar_2.0_all.deb", "foo_1.0_aarch64.deb"]
+    assert first["snapshot"] is None
+    assert second["changed"] is True
+    assert "Package: bar" in mirror.index(second["snapshot"])
+    assert versions(second) == {"foo": "1.0", "bar": "2.0"}
+    assert third["changed"] is False
+    assert third["lacking"] == []
+    assert third["snapshot"] == second["snapshot"]
+    assert "BEGIN PGP PUBLIC KEY" in third["key"]
+    assert list((mirror.root / "inbox").iterdir()) == []
+
+
+def test_the_racks_snapshot_stays_when_the_folder_gets_newer_versions(mirror):
+    old = mirror.add("foo", "1.0")
+    before = mirror.run(wanted=["foo"])
+    repack(old, "1.1", mirror.packages)
+    old.unlink()
+
+    after = mirror.run(wanted=["foo"])
+    again = mirror.run(wanted=["foo"])
+
+    assert after["snapshot"] == before["snapshot"]
+    assert versions(after) == {"foo": "1.0"}
+    assert again["changed"] is False
+
+
+def test_a_new_snapshot_has_it_and_becomes_the_racks_on_request_only(mirror):
+    old = mirror.add("foo", "1.0")
+    before = mirror.run(wanted=["foo"])
+    repack(old, "1.1", mirror.packages)
+
+    new = mirror.run(wanted=["foo"], take="new")
+    same = mirror.run(wanted=["foo"], take="new")
+    moved = mirror.run(wanted=["foo"], current=new["taken"][:17])
+
+    assert new["snapshot"] == before["snapshot"]
+    assert versions(new, new["taken"]) == {"foo": "1.1"}
+    assert new["changes"] == [{"name": "foo", "before": "1.0", "after": "1.1"}]
+    assert same["taken"] == new["taken"]
+    assert same["changed"] is False
+    assert moved["snapshot"] == new["taken"]
+    assert moved["changed"] is True
+
+
+def test_what_the_racks_snapshot_lacks_is_added_and_all_else_keeps_its_version(mirror):
+    old = mirror.add("foo", "1.0")
+    mirror.add("openmpi", "5.0.11")
+    mirror.run(wanted=["foo"])
+    repack(old, "1.1", mirror.packages)
+    mirror.add("bar", "1.0", depends="libbar")
+    mirror.add("libbar", "1.0")
+    mirror.add("openmpi", "4.1.8")
+
+    after = mirror.run(wanted=["foo", "bar", "openmpi=4.1*"])
+
+    assert versions(after) == {"foo": "1.0", "bar": "1.0", "libbar": "1.0", "openmpi": "4.1.8"}
+    assert "Version: 5.0.11" in mirror.index(after["snapshot"])
+    assert mirror.run(wanted=["foo", "bar", "openmpi=4.1*"])["changed"] is False
+
+
+def test_a_pin_chooses_among_the_series_of_a_snapshot(mirror):
+    mirror.add("openmpi", "5.0.11")
+    mirror.add("openmpi", "4.1.8")
+    mirror.add("openmpi", "4.1.10")
+
+    assert versions(mirror.run(wanted=["openmpi=4.1*"])) == {"openmpi": "4.1.10"}
+    assert versions(mirror.run(wanted=["openmpi"])) == {"openmpi": "5.0.11"}
+
+
+def test_a_package_that_nobody_has_is_named_before_phones_miss_it(mirror):
+    mirror.add("openmpi", "5.0.11")
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run(wanted=["openmpi=4.1*", "python"])
+
+    assert "no source has openmpi 4.1*, python" in failure.value.result["msg"]
+
+
+def test_a_corrupt_package_is_named_and_reaches_no_index(mirror):
+    mirror.add("foo", "1.0")
+    good = mirror.run()
+    deb = mirror.add("bar", "1.0")
+    whole = deb.read_bytes()
+    deb.write_bytes(whole[:5000])
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run(take="new")
+    deb.write_bytes(whole)
+    after = mirror.run(take="new")
+
+    assert "bar_1.0_all.deb is corrupt" in failure.value.result["msg"]
+    assert "Package: bar" not in mirror.index(good["snapshot"])
+    assert "Package: bar" in mirror.index(after["taken"])
+
+
+def test_the_same_version_twice_is_refused(mirror):
+    deb = mirror.add("foo", "1.0")
+    shutil.copy(deb, mirror.packages / "copy.deb")
+    mirror.run()
+    build(mirror.packages / "..", "foo", "1.0").rename(mirror.packages / "copy.deb")
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run(take="new")
+
+    assert "foo_1.0_all.deb: another file of the packages folder" in failure.value.result["msg"]
+
+
+def test_old_snapshots_go_but_never_the_racks(mirror):
+    deb = mirror.add("foo", "1.0")
+    racks = mirror.run()["snapshot"]
+    for number in range(1, 5):
+        deb = repack(deb, f"1.{number}", mirror.packages)
+        last = mirror.run(take="new", keep=2)
+
+    names = [folder.name for folder in (mirror.root / "public").iterdir()]
+    pool = [file.name for file in (mirror.root / "pool").rglob("*.deb")]
+    assert len(last["snapshots"]) == 3
+    assert racks in last["snapshots"]
+    assert sorted(names) == sorted(last["snapshots"])
+    assert len(pool) == 5  # all are in the operator's folder still
+    for file in mirror.packages.glob("foo_1.[123]_*"):
+        file.unlink()
+    mirror.run(take="new", keep=1)
+    assert len([*(mirror.root / "pool").rglob("*.deb")]) == 2
+
+
+def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
+    mirror.add("foo", "1.0", size=2_000_000)
+    mirror.send(mirror.call()["lacking"])
+    # Ends aptly while it publishes, once for each of many moments.
+    real, here = shutil.which("aptly"), tmp_path / "path"
+    here.mkdir()
+    (here / "aptly").write_text(
+        f'#!/bin/sh\ncase $2 in publish) [ "$3" = list ] || cut="timeout -s KILL $CUT";; esac\n'
+        f'exec $cut {real} "$@"\n'
+    )
+    (here / "aptly").chmod(0o755)
+    path = f"{here}:/usr/bin:/bin"
+    for cut in ("0.005", "0.02", "0.04", "0.06"):
+        monkeypatch.setenv("PATH", path)
+        monkeypatch.setenv("CUT", cut)
+        with suppress(ModuleFailure):
+            mirror.call()
+
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    after = mirror.call()
+
+    assert "Package: foo" in mirror.index(after["snapshot"])
+    assert len(after["snapshots"]) == 1
+    assert mirror.call()["changed"] is False
+
+
+def test_a_package_that_was_cut_on_the_mirror_comes_anew(mirror):
+    mirror.add("foo", "1.0")
+    mirror.add("bar", "1.0")
+    snapshot = mirror.run()["snapshot"]
+    (served,) = (mirror.root / "public" / snapshot).rglob("foo_*.deb")
+    with served.open("r+b") as file:
+        file.truncate(100)
+
+    first = mirror.call()
+    mirror.send(first["lacking"])
+    second = mirror.call()
+
+    assert first["lacking"] == ["foo_1.0_all.deb"]
+    assert second["snapshot"] == snapshot
+    (again,) = (mirror.root / "public" / snapshot).rglob("foo_*.deb")
+    assert again.read_bytes() == (mirror.packages / "foo_1.0_all.deb").read_bytes()
+    assert mirror.call()["changed"] is False
+
+
+def test_check_mode_tells_and_changes_nothing(mirror):
+    virgin = mirror.call(check=True)
+    assert virgin["changed"] is True
+    assert not mirror.root.exists()
+    old = mirror.add("foo", "1.0")
+    mirror.run()
+    repack(old, "1.1", mirror.packages)
+    old.unlink()
+
+    check = mirror.call(check=True, take="new")
+    real = mirror.run(take="new")
+
+    assert check["taken"] is None
+    assert check["changes"] == [{"name": "foo", "before": "1.0", "after": "1.1"}]
+    assert real["changes"] == check["changes"]
+    assert mirror.call(check=True, take="new")["changed"] is False
+
+
+def test_two_runs_at_once_wait_for_each_other(mirror):
+    mirror.run()
+    with (mirror.root / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ModuleFailure) as failure:
+            mirror.call(lock_timeout=0)
+
+    assert "another run has worked on the mirror" in failure.value.result["msg"]
+
+
+def test_upstream_gives_what_phones_need_each_file_once(mirror, upstream):
+    first = mirror.run(wanted=["python"])
+    again = mirror.run(wanted=["python"])
+
+    assert versions(first) == {"bash": "5.3", "python": "3.14.6", "libssl": "3.6"}
+    assert again["changed"] is False
+    assert sorted(upstream.fetched) == [
+        "bash_5.3_aarch64.deb",
+        "libssl_3.6_aarch64.deb",
+        "python_3.14.6_aarch64.deb",
+    ]
+
+
+def test_upstream_is_asked_again_for_a_new_snapshot_only_and_for_what_is_new(mirror, upstream):
+    mirror.run(wanted=["python"])
+    asked = len(upstream.asked)
+    mirror.run(wanted=["python"])
+    assert len(upstream.asked) == asked
+    upstream.add("python", "3.14.7", architecture="aarch64", depends="libssl (>= 3)")
+    (upstream.pool / "python_3.14.6_aarch64.deb").unlink()
+    upstream.publish("aarch64")
+
+    check = mirror.call(check=True, wanted=["python"], take="new")
+    new = mirror.run(wanted=["python"], take="new")
+
+    changed = [{"name": "python", "before": "3.14.6", "after": "3.14.7"}]
+    assert check["changes"] == changed
+    assert new["changes"] == changed
+    assert upstream.fetched[3:] == ["python_3.14.7_aarch64.deb"]
+
+
+def test_the_folder_takes_the_place_of_upstream(mirror, upstream):
+    mirror.add("libssl", "3.5", architecture="aarch64")
+
+    assert versions(mirror.run(wanted=["python"]))["libssl"] == "3.5"
+
+
+def test_an_upstream_signed_by_another_key_is_refused(mirror, upstream, tmp_path):
+    assert mirror.upstream is not None
+    other = Upstream(tmp_path / "other")
+    mirror.upstream["key"] = base64.b64encode(other.key).decode()
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run(wanted=["python"])
+
+    assert "signature" in failure.value.result["msg"]
+    assert upstream.fetched == []
+
+
+def test_an_upstream_that_goes_away_in_the_middle_is_named_and_the_rerun_completes(
+    mirror, upstream
+):
+    upstream.add("big", "1.0", architecture="aarch64")
+    upstream.publish("aarch64")
+    gone = upstream.pool / "libssl_3.6_aarch64.deb"
+    gone.rename(gone.with_suffix(".away"))
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run(wanted=["python", "big"])
+    gone.with_suffix(".away").rename(gone)
+    after = mirror.run(wanted=["python", "big"])
+
+    assert "libssl" in failure.value.result["msg"]
+    assert versions(after)["libssl"] == "3.6"
+    assert len(after["snapshots"]) == 1
+
+
+def test_a_package_that_was_cut_and_comes_from_upstream_is_fetched_anew(mirror, upstream):
+    snapshot = mirror.run(wanted=["python"])["snapshot"]
+    (served,) = (mirror.root / "public" / snapshot).rglob("python_*.deb")
+    with served.open("r+b") as file:
+        file.truncate(100)
+
+    after = mirror.run(wanted=["python"])
+
+    assert after["snapshot"] == snapshot
+    (again,) = (mirror.root / "public" / snapshot).rglob("python_*.deb")
+    assert again.stat().st_size > 10_000
+    assert upstream.fetched.count("python_3.14.6_aarch64.deb") == 2
+
+
+def test_the_racks_snapshot_that_nobody_can_mend_is_named(mirror):
+    old = mirror.add("foo", "1.0")
+    snapshot = mirror.run()["snapshot"]
+    repack(old, "1.1", mirror.packages)
+    old.unlink()
+    mirror.run()
+    for file in (mirror.root / "pool").rglob("*_foo_1.0_all.deb"):
+        file.unlink()
+
+    with pytest.raises(ModuleFailure) as failure:
+        mirror.run()
+    after = mirror.run(take="new")
+
+    assert f"snapshot {snapshot} has lost foo" in failure.value.result["msg"]
+    assert versions(after) == {"foo": "1.1"}
