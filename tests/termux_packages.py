@@ -170,5 +170,8 @@ class Upstream:
                 thread.join()
 
     def _gpg(self, *arguments: str) -> bytes:
-        argv = ["gpg", f"--homedir={self._keys}", "--batch", "--yes", *arguments]
-        return subprocess.run(argv, check=True, capture_output=True).stdout
+        home = f"--homedir={self._keys}"
+        argv = ["gpg", home, "--batch", "--yes", *arguments]
+        said = subprocess.run(argv, check=True, capture_output=True).stdout
+        subprocess.run(["gpgconf", home, "--kill", "gpg-agent"], check=True)
+        return said

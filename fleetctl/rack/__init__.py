@@ -2,7 +2,7 @@
 
 from fleetctl.rack.errors import InputError, Mistake, RackError
 from fleetctl.rack.loader import find_rack_file, load_rack
-from fleetctl.rack.model import Network, Phone, Rack, Switch, Thresholds, Upstream, Versions
+from fleetctl.rack.model import Network, Phone, Rack, Switch, Thresholds, Versions
 from fleetctl.rack.paths import RackPaths, phonerack_home
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "RackPaths",
     "Switch",
     "Thresholds",
-    "Upstream",
     "Versions",
     "find_rack_file",
     "load_rack",

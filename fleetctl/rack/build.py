@@ -16,9 +16,9 @@ from fleetctl.rack.model import (
     Rack,
     Switch,
     Thresholds,
-    Upstream,
     Versions,
 )
+from fleetctl.rack.packages import Packages, Upstream
 from fleetctl.rack.schema import PhonesFile, RackFile
 
 WIFI_WARNING_PHONES = 8
@@ -55,7 +55,7 @@ class Builder:
             phones=phones,
             switches=switches,
             versions=Versions(**file.versions.model_dump()),
-            upstream=self._upstream(),
+            packages=self._packages(),
             thresholds=Thresholds(**limits),
             warnings=tuple(self._warnings(len(phones))),
         )
@@ -90,10 +90,21 @@ class Builder:
             snmp_community=file.snmp.community if file.snmp else None,
         )
 
-    def _upstream(self) -> Upstream | None:
-        file = self.file.packages
-        if file is None:
-            return None
+    def _packages(self) -> Packages:
+        file, also = self.file.packages, tuple(self.file.packages.also)
+        if file.upstream is None:
+            if file.key is not None:
+                self._mistake(
+                    ("packages", "key"), "a key without an `upstream`", "add it, or drop the key"
+                )
+            return Packages(also=also)
+        if file.key is None:
+            self._mistake(
+                ("packages", "upstream"),
+                "an upstream whose packages nobody can verify",
+                "add `key: FILE`, its public key; Termux's are in its package termux-keyring",
+            )
+            return Packages(also=also)
         key = (self.document.path.parent / file.key).absolute()
         if not key.is_file():
             self._mistake(
@@ -101,7 +112,7 @@ class Builder:
                 f"no file {key} with the repository's public key",
                 "put it there; Termux's keys are in its package termux-keyring",
             )
-        return Upstream(file.upstream, key, file.distribution, file.component)
+        return Packages(Upstream(file.upstream, key, file.distribution, file.component), also)
 
     def _switch(self, name: str) -> Switch:
         file, here = self.file.switches[name], ("switches", name)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
-from pathlib import Path
 from typing import Literal
 
 from fleetctl.rack.errors import Mistake
+from fleetctl.rack.packages import Packages
 
 type Medium = Literal["ethernet", "wifi"]
 type Dhcp = Literal["ours", "theirs"]
@@ -117,19 +117,6 @@ class Versions:
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
-    """A package repository outside, of which the rack's mirror takes what the phones need.
-
-    `key` is the file of the public keys that sign it.
-    """
-
-    url: str
-    key: Path
-    distribution: str = "stable"
-    component: str = "main"
-
-
-@dataclass(frozen=True, slots=True)
 class Thresholds:
     """Limits of the checks."""
 
@@ -148,8 +135,7 @@ class Rack:
     phones: Mapping[str, Phone]
     switches: Mapping[str, Switch] = field(default_factory=dict)
     versions: Versions = Versions()
-    upstream: Upstream | None = None
-    """Without one, all packages come from the operator's folder."""
+    packages: Packages = field(default_factory=Packages)
     thresholds: Thresholds = Thresholds()
     warnings: tuple[Mistake, ...] = ()
     left: Mapping[str, Phone] = field(default_factory=dict)

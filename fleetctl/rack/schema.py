@@ -154,6 +154,12 @@ def _repository_word(value: Any) -> Any:
     return value
 
 
+def _package(value: Any) -> Any:
+    if isinstance(value, str) and not re.fullmatch(r"[a-z0-9][a-z0-9+.-]+", value):
+        raise ValueError(f"`{value}` is no name of a package; write one such as vim or libc++")
+    return value
+
+
 def _or_value_error(read: Any, text: str) -> Any:
     try:
         return read(text)
@@ -240,10 +246,11 @@ class VersionsFile(_Strict):
 class PackagesFile(_Strict):
     """A Termux repository outside; without one, all packages come from the operator's folder."""
 
-    upstream: Annotated[str, BeforeValidator(_url)]
-    key: str
+    upstream: Annotated[str, BeforeValidator(_url)] | None = None
+    key: str | None = None
     distribution: Annotated[str, BeforeValidator(_repository_word)] = "stable"
     component: Annotated[str, BeforeValidator(_repository_word)] = "main"
+    also: list[Annotated[str, BeforeValidator(_package)]] = []
 
 
 class ThresholdsFile(_Strict):
@@ -262,7 +269,7 @@ class RackFile(_Strict):
     switches: dict[SwitchName, SwitchFile] = {}
     phones: list[PhonesFile] = Field(min_length=1)
     versions: VersionsFile = VersionsFile()
-    packages: PackagesFile | None = None
+    packages: PackagesFile = PackagesFile()
     thresholds: ThresholdsFile = ThresholdsFile()
 
 

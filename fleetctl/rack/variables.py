@@ -9,6 +9,7 @@ from typing import Any
 
 from fleetctl.rack import dhcp
 from fleetctl.rack.model import PHONE_PORT, Phone, Rack
+from fleetctl.rack.packages import ARCHITECTURES, Upstream, wanted
 from fleetctl.rack.paths import RackPaths
 
 TERMUX_PREFIX = "/data/data/com.termux/files/usr"
@@ -40,10 +41,17 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_controller_address": network.controller,
         "rack_services_address": network.services or network.controller,
         "rack_openmpi_series": rack.versions.openmpi,
-        "rack_torch": rack.versions.torch != "none",
-        "rack_upstream": _upstream(rack),
+        "rack_upstream": _upstream(rack.packages.upstream),
+        "rack_phone_packages": phone_packages(rack),
+        "rack_architectures": sorted({ARCHITECTURES[p.target] for p in rack.phones.values()}),
         "rack_thresholds": asdict(rack.thresholds),
     }
+
+
+def phone_packages(rack: Rack) -> list[str]:
+    """What is installed on the rack's phones, as apt names it."""
+    versions = rack.versions
+    return wanted(versions.openmpi, versions.torch != "none", rack.packages.also)
 
 
 def roster_variables(rack: Rack) -> dict[str, Any]:
@@ -117,10 +125,10 @@ def services_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
     }
 
 
-def _upstream(rack: Rack) -> dict[str, str] | None:
-    if rack.upstream is None:
+def _upstream(upstream: Upstream | None) -> dict[str, str] | None:
+    if upstream is None:
         return None
-    return {name: str(value) for name, value in asdict(rack.upstream).items()}
+    return {name: str(value) for name, value in asdict(upstream).items()}
 
 
 def _ssh_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:

@@ -6,6 +6,7 @@ snapshot a repository of its own, `inbox/` is where new packages arrive.
 
 from __future__ import annotations
 
+import fcntl
 import functools
 import hashlib
 import json
@@ -13,7 +14,8 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,6 +158,10 @@ class Aptly:
             raise MirrorError(f"the mirror's signing key cannot be used: {err.strip()}")
         return str(out)
 
+    def leave(self) -> None:
+        """End the agent that gpg has started to sign."""
+        self.module.run_command(["gpgconf", f"--homedir={self.keyring}", "--kill", "gpg-agent"])
+
     def run(self, *arguments: str) -> str:
         """One aptly command; its standard output. Raises MirrorError with its last error."""
         code, out, err = self._run(*arguments)
@@ -270,3 +276,23 @@ class Aptly:
                 touched.add(file.relative_to(self.public).parts[0])
                 file.unlink()
         return sorted(touched)
+
+
+@contextmanager
+def only_one(root: Path, limit_seconds: int) -> Iterator[None]:
+    """Hold the mirror; the kernel lets go when this process ends."""
+    root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    deadline = time.monotonic() + limit_seconds
+    with (root / "lock").open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise MirrorError(
+                        f"another run has worked on the mirror for {limit_seconds} s: wait for "
+                        "its end, then rerun"
+                    ) from None
+                time.sleep(0.5)
+        yield

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ from ansible.module_utils.aptly import (
     changes,
     digest_of,
     expected,
+    only_one,
     unmet,
 )
 from ansible.module_utils.basic import AnsibleModule
@@ -358,26 +355,6 @@ class Mirror:
         return found[0]
 
 
-@contextmanager
-def only_one(root: Path, limit_seconds: int) -> Iterator[None]:
-    """Hold the mirror; the kernel lets go when this process ends."""
-    root.mkdir(mode=0o755, parents=True, exist_ok=True)
-    deadline = time.monotonic() + limit_seconds
-    with (root / "lock").open("w") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise MirrorError(
-                        f"another run has worked on the mirror for {limit_seconds} s: wait for "
-                        "its end, then rerun"
-                    ) from None
-                time.sleep(0.5)
-        yield
-
-
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -406,6 +383,8 @@ def main() -> None:
                 result = mirror.ensure()
     except MirrorError as problem:
         module.fail_json(msg=str(problem), done=mirror.done)
+    finally:
+        mirror.aptly.leave()
     module.exit_json(**result)
 
 

@@ -3,15 +3,20 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import time
+import tempfile
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.termux_apt import (
+    UNKNOWN,
+    AptError,
+    Change,
+    Installed,
+    Termux,
+    parse_plan,
+)
 
 DOCUMENTATION = r"""
 module: termux_pkg
@@ -19,8 +24,9 @@ short_description: Manage Termux packages
 description:
   - Drives the C(apt-get) and C(dpkg) below C($PREFIX) as the app's user, without root.
   - Finishes what an interrupted dpkg left, and waits for a lock that another apt holds.
-  - Every archive is downloaded and read to its end before dpkg touches the phone, so that a
-    corrupt index or archive leaves the installed packages as they were.
+  - Every archive is downloaded and read to its end, and the free space looked at, before dpkg
+    touches the phone, so that a corrupt index or archive, a mirror that goes away, or a full phone
+    leaves the installed packages as they were.
 options:
   name:
     description:
@@ -33,6 +39,27 @@ options:
     type: str
     choices: [present, latest, absent]
     default: present
+  snapshot:
+    description:
+      - The snapshot of the rack's mirror that the phone shall stand on. A phone that stands on
+        another, as $PREFIX/etc/phonerack/snapshot says, is brought to it as a whole, up or down,
+        so that versions are never mixed.
+    type: dict
+    suboptions:
+      name:
+        description: Its name.
+        type: str
+        required: true
+      source:
+        description: The line of apt's sources.list that leads there.
+        type: str
+        required: true
+      packages:
+        description:
+          - What phones have on it, as name, version, architecture. With it, check mode tells every
+            change, what was done is held against it, and a phone that differs is brought back.
+        type: list
+        elements: list
   update_cache:
     description: Refresh the package index before something is looked up in it.
     type: bool
@@ -71,6 +98,10 @@ changes:
   returned: success
   type: list
   elements: dict
+snapshot:
+  description: The snapshots before and after; null where none is recorded.
+  returned: success
+  type: dict
 repaired:
   description: Packages that an interrupted dpkg had left half-way and that were finished.
   returned: success
@@ -78,43 +109,7 @@ repaired:
   elements: str
 """
 
-
-DEFAULT_PREFIX = "/data/data/com.termux/files/usr"
-LOCKED = re.compile(r"Could not get lock|Unable to (?:lock|acquire)|locked by another process")
-UNKNOWN = re.compile(r"Unable to locate package|was not found|has no installation candidate")
-PLANNED = re.compile(
-    r"^(?P<verb>Inst|Remv|Purg) (?P<name>[^\s:]+)(?::\S+)?(?: \[(?P<before>[^\]]+)\])?"
-    r"(?: \((?P<after>\S+) .*\[(?P<arch>[^\]]+)\]\))?"
-)
-REASON = re.compile(r"^(?:E:|W: Failed|dpkg: error|dpkg-deb: error|Err:|.*No space left)")
-# What apt adds to every failure; the line before it says what happened.
-NOISE = re.compile(r"Unable to fetch some archives|Some index files failed|Sub-process .* returned")
-APT_OPTIONS = (
-    "-y",
-    "-q",
-    "-oAcquire::Retries=3",
-    "-oAcquire::http::Timeout=30",
-    "-oAPT::Update::Error-Mode=any",
-    "-oDpkg::Options::=--force-confdef",
-    "-oDpkg::Options::=--force-confold",
-)
-LOCK_POLL_SECONDS = 2
-
-
-class Installed(NamedTuple):
-    """One line of dpkg's status database."""
-
-    version: str
-    whole: bool  # False: dpkg was interrupted at this package
-
-
-class Change(NamedTuple):
-    """One step of apt's plan; before or after is None where the package is absent."""
-
-    name: str
-    before: str | None
-    after: str | None
-    arch: str | None = None
+ORIGIN = "phonerack"
 
 
 class Spec(NamedTuple):
@@ -137,154 +132,17 @@ class Spec(NamedTuple):
         return not self.pin or fnmatchcase(package.version, self.pin)
 
 
-def parse_status(text: str) -> dict[str, Installed]:
-    """Packages from dpkg-query lines of name, error flag, status, version."""
-    packages = {}
-    for line in text.splitlines():
-        name, flag, status, version = line.split("\t")
-        if status in ("not-installed", "config-files"):
-            continue
-        whole = flag == "ok" and status == "installed"
-        packages[name] = Installed(version, whole)
-    return packages
-
-
-def parse_plan(text: str) -> list[Change]:
-    """Steps from the output of apt-get --simulate."""
-    matches = filter(None, map(PLANNED.match, text.splitlines()))
-    return [Change(m["name"], m["before"], m["after"], m["arch"]) for m in matches]
-
-
-def reason_of(text: str) -> str:
-    """The lines of an apt or dpkg failure that say what happened, on one line."""
-    lines = [line.strip() for line in text.splitlines() if REASON.match(line.strip())]
-    telling = [line for line in lines if not NOISE.search(line)] or lines
-    return "; ".join(dict.fromkeys(telling)) or text.strip()[-300:]
-
-
 def listing(packages: dict[str, str | None]) -> str:
     return "".join(f"{name} {version}\n" for name, version in sorted(packages.items()) if version)
 
 
-class Termux:
-    """The phone's apt and dpkg."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.prefix = Path(os.environ.get("PREFIX") or DEFAULT_PREFIX)
-        self.refreshed = False
-
-    def run(self, program: str, *arguments: str) -> tuple[int, str, str]:
-        """Run one of the prefix's programs; wait as long as another process holds its lock."""
-        deadline = time.monotonic() + self.module.params["lock_timeout"]
-        argv = [str(self.prefix / "bin" / program), *arguments]
-        environment = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
-        while True:
-            code, out, err = self.module.run_command(argv, environ_update=environment)
-            if code == 0 or not LOCKED.search(err) or time.monotonic() >= deadline:
-                return code, out, err
-            time.sleep(LOCK_POLL_SECONDS)
-
-    def must_run(self, what: str, program: str, *arguments: str) -> str:
-        code, out, err = self.run(program, *arguments)
-        if code != 0:
-            self.fail(what, out + err)
-        return out
-
-    def fail(self, what: str, output: str) -> None:
-        reason = reason_of(output)
-        held = LOCKED.search(output)
-        cure = "end that process or wait, then rerun" if held else "remove the cause, then rerun"
-        self.module.fail_json(msg=f"{what}: {reason} ({cure})", output=output[-4000:])
-
-    def installed(self) -> dict[str, Installed]:
-        fields = "${Package}\t${db:Status-Eflag}\t${db:Status-Status}\t${Version}\n"
-        return parse_status(
-            self.must_run("cannot read dpkg's status", "dpkg-query", "-W", "-f", fields)
-        )
-
-    def interrupted(self) -> list[str]:
-        """Packages that dpkg left half-way; an unread journal counts as dpkg."""
-        broken = [name for name, package in self.installed().items() if not package.whole]
-        updates = self.prefix / "var/lib/dpkg/updates"
-        journal = updates.is_dir() and any(entry.name.isdigit() for entry in updates.iterdir())
-        return sorted(broken) or (["dpkg"] if journal else [])
-
-    def repair(self) -> None:
-        """Finish an interrupted dpkg run: configure what is unpacked, fetch again what is half."""
-        what = "an interrupted dpkg could not be repaired"
-        self.run("dpkg", "--configure", "-a", "--force-confdef", "--force-confold")
-        if half := self.interrupted():
-            self.refresh()
-            again = ["--fix-broken", "--reinstall", "install", *half]
-            self.must_run(what, "apt-get", *APT_OPTIONS, *again)
-        if half := self.interrupted():
-            self.fail(what, f"E: still half-way: {' '.join(half)}")
-
-    def directories(self) -> tuple[Path, Path]:
-        """Folders of the package index and of the downloaded archives."""
-        text = self.must_run(
-            "cannot read apt's configuration",
-            "apt-config",
-            *("shell", "LISTS", "Dir::State::lists/d", "ARCHIVES", "Dir::Cache::archives/d"),
-        )
-        values = dict(item.split("=", 1) for item in shlex.split(text))
-        return Path(values["LISTS"]), Path(values["ARCHIVES"])
-
-    def index_is_fresh(self) -> bool:
-        stamp = self.directories()[0] / "phonerack-refreshed"
-        try:
-            age = time.time() - stamp.stat().st_mtime
-        except FileNotFoundError:
-            return False
-        # A phone whose clock was reset has a stamp from the future: that is not fresh.
-        return 0 <= age < self.module.params["cache_valid_time"]
-
-    def refresh(self) -> None:
-        if self.refreshed:
-            return
-        what = "the package index could not be refreshed, the one from before is kept"
-        self.must_run(what, "apt-get", *APT_OPTIONS, "update")
-        (self.directories()[0] / "phonerack-refreshed").touch()
-        self.refreshed = True
-
-    def plan(self, action: list[str]) -> list[Change]:
-        """What apt would do; the index is refreshed when it does not know a package."""
-        code, out, err = self.run("apt-get", *APT_OPTIONS, "--simulate", *action)
-        may_refresh = not (self.refreshed or self.module.check_mode)
-        if code != 0 and UNKNOWN.search(err) and may_refresh:
-            self.refresh()
-            code, out, err = self.run("apt-get", *APT_OPTIONS, "--simulate", *action)
-        if code != 0:
-            if self.module.check_mode and UNKNOWN.search(err):
-                # The index may be stale and check mode must not refresh it: say what is wanted.
-                specs = [Spec.parse(text) for text in self.module.params["name"]]
-                return [Change(spec.name, None, spec.pin or "newest") for spec in specs]
-            self.fail("nothing was installed", out + err)
-        return parse_plan(out)
-
-    def apply(self, action: list[str], changes: list[Change]) -> None:
-        self.must_run("nothing was installed", "apt-get", *APT_OPTIONS, "--download-only", *action)
-        self.verify_archives(changes)
-        self.must_run(
-            "packages are left half-way, a rerun completes them", "apt-get", *APT_OPTIONS, *action
-        )
-        self.run("apt-get", "clean")  # torch's archive alone takes as much room as a run
-
-    def verify_archives(self, changes: list[Change]) -> None:
-        """Read every downloaded archive to its end; delete a bad one, so a rerun fetches it."""
-        archives = self.directories()[1]
-        for change in changes:
-            if change.after is None:
-                continue
-            version = change.after.replace(":", "%3a")
-            archive = archives / f"{change.name}_{version}_{change.arch}.deb"
-            if not archive.exists():  # a file: repository is used in place
-                continue
-            code, out, err = self.run("dpkg-deb", "--contents", str(archive))
-            if code != 0:
-                archive.unlink()
-                self.fail(f"nothing was installed, {archive.name} is corrupt", out + err)
+def preferences(specs: list[Spec]) -> str:
+    """apt's pins: the snapshot's versions at any price, of pinned packages those of the series."""
+    pins = [("*", f"release o={ORIGIN}", 1001)]
+    pins += [(spec.name, f"version {spec.pin}", 1002) for spec in specs if spec.pin]
+    return "".join(
+        f"Package: {name}\nPin: {pin}\nPin-Priority: {priority}\n\n" for name, pin, priority in pins
+    )
 
 
 def action_for(state: str, specs: list[Spec], installed: dict[str, Installed]) -> list[str]:
@@ -301,62 +159,199 @@ def action_for(state: str, specs: list[Spec], installed: dict[str, Installed]) -
     return ["install", *downgrade, *map(str, wanted)] if wanted else []
 
 
-def ensure(module: AnsibleModule) -> dict[str, Any]:
-    """Bring the phone to the state asked for and describe the difference."""
-    termux = Termux(module)
-    specs = [Spec.parse(text) for text in module.params["name"]]
-    state = module.params["state"]
+class Standing:
+    """The snapshot that the phone stands on, and the one that it shall stand on."""
 
-    repaired = termux.interrupted()
-    if repaired and not module.check_mode:
-        termux.repair()
-    installed = termux.installed()
-    before = {name: package.version for name, package in installed.items()}
+    def __init__(self, termux: Termux, wanted: dict[str, Any] | None) -> None:
+        self.record = termux.prefix / "etc/phonerack/snapshot"
+        self.sources = termux.prefix / "etc/apt/sources.list"
+        self.before = self.record.read_text().strip() if self.record.is_file() else None
+        self.after: str | None = wanted["name"] if wanted else self.before
+        self.source = f"{wanted['source']}\n" if wanted else None
+        rows = (wanted or {}).get("packages") or []
+        self.versions: dict[str, set[str]] = {}
+        for name, version, _ in rows:
+            self.versions.setdefault(name, set()).add(version)
 
-    action = action_for(state, specs, installed)
-    changes: list[Change] = []
-    if action:
-        stale = module.params["update_cache"] and state != "absent" and not termux.index_is_fresh()
-        if stale and not module.check_mode:
+    @property
+    def has_other_sources(self) -> bool:
+        if self.source is None:
+            return False
+        return not self.sources.is_file() or self.sources.read_text() != self.source
+
+    def drift(self, installed: dict[str, Installed]) -> list[Change]:
+        """Packages whose version is not the snapshot's, as far as its contents were given."""
+        found = []
+        for name, package in sorted(installed.items()):
+            wanted = self.versions.get(name)
+            if wanted and package.version not in wanted:
+                found.append(Change(name, package.version, min(wanted)))
+        return found
+
+    def write_sources(self) -> None:
+        write(self.sources, self.source or "")
+
+    def write_record(self) -> None:
+        if self.after is not None and self.after != self.before:
+            write(self.record, f"{self.after}\n")
+
+    def unrecord(self) -> None:
+        """From here on the phone stands between two snapshots."""
+        self.record.unlink(missing_ok=True)
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_text(text)
+    part.replace(path)
+
+
+class Ensure:
+    """One call of the module."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.check = module.check_mode
+        self.termux = Termux(module)
+        self.specs = [Spec.parse(text) for text in module.params["name"]]
+        self.standing = Standing(self.termux, module.params["snapshot"])
+        self.changes: list[Change] = []
+
+    def run(self) -> dict[str, Any]:
+        termux, standing = self.termux, self.standing
+        moves = standing.after != standing.before or standing.has_other_sources
+        if moves and not self.check:
+            # Before any repair: only the new snapshot is sure to be served still.
+            standing.write_sources()
+        repaired = termux.interrupted()
+        if repaired and not self.check:
+            termux.repair()
+        before = termux.installed()
+        if moves or standing.drift(before):
+            self.move(before)
+        else:
+            self.install(before, bool(repaired))
+        after = before if self.check else termux.installed()
+        return self.result(before, after, repaired, moves)
+
+    def move(self, before: dict[str, Installed]) -> None:
+        """Bring the whole phone to the snapshot's versions."""
+        termux, standing = self.termux, self.standing
+        if self.check:
+            drift = standing.drift(before)
+            known = {change.name for change in drift}
+            self.changes = drift + [c for c in self.foreseen(before) if c.name not in known]
+            return
+        termux.refresh()
+        with tempfile.TemporaryDirectory(dir=self.module.tmpdir) as folder:
+            pins = Path(folder) / "preferences"
+            pins.write_text(preferences(self.specs))
+            termux.options = [f"-oDir::Etc::Preferences={pins}"]
+            action = ["dist-upgrade", "--allow-downgrades", *map(str, self.specs)]
+            self.changes = self.plan(action)
+            if self.changes:
+                standing.unrecord()
+                termux.apply(action, self.changes)
+                if left := self.plan(action):
+                    names = " ".join(change.name for change in left)
+                    raise AptError(f"apt-get succeeded, but did not bring {names} to the snapshot")
+            termux.options = []
+        if odd := standing.drift(termux.installed()):
+            said = ", ".join(f"{c.name} is {c.before}, not {c.after}" for c in odd)
+            raise AptError(
+                f"not what snapshot {standing.after} holds: {said} (rerun; if it stays so, the "
+                "mirror is at fault: run site.yml -t controller)"
+            )
+        standing.write_record()
+
+    def install(self, before: dict[str, Installed], was_repaired: bool) -> None:
+        """Bring the packages named to their state and leave all others."""
+        termux, options = self.termux, self.module.params
+        action = action_for(options["state"], self.specs, before)
+        if not action:
+            return
+        stale = options["update_cache"] and options["state"] != "absent"
+        if stale and not self.check and not termux.index_is_fresh(options["cache_valid_time"]):
             termux.refresh()
         # An interrupted dpkg makes apt refuse to plan.
-        changes = termux.plan(action) if not (repaired and module.check_mode) else []
-    if changes and not module.check_mode:
-        termux.apply(action, changes)
-        installed = termux.installed()
-        unmet = [str(spec) for spec in specs if not spec.met_by(installed.get(spec.name))]
-        if unmet and state != "absent":
-            module.fail_json(msg=f"apt-get succeeded, but these are not installed: {unmet}")
+        self.changes = [] if was_repaired and self.check else self.plan(action)
+        if self.changes and not self.check:
+            termux.apply(action, self.changes)
+            after = termux.installed()
+            unmet = [str(spec) for spec in self.specs if not spec.met_by(after.get(spec.name))]
+            if unmet and options["state"] != "absent":
+                raise AptError(f"apt-get succeeded, but these are not installed: {unmet}")
 
-    touched = {change.name: change.before for change in changes}
-    after = {change.name: change.after for change in changes}
-    versions = {name: package.version for name, package in installed.items()}
-    return {
-        "changed": bool(changes or repaired),
-        "packages": {spec.name: versions.get(spec.name) for spec in specs},
-        "changes": [change._asdict() for change in changes],
-        "repaired": repaired,
-        "diff": {
-            "before_header": "packages",
-            "after_header": "packages",
-            "before": listing({name: before.get(name, old) for name, old in touched.items()}),
-            "after": listing(after),
-        },
-    }
+    def plan(self, action: list[str]) -> list[Change]:
+        code, out, err = self.termux.simulate(action)
+        if code and self.check and UNKNOWN.search(err):
+            # The index may be stale and check mode must not refresh it: say what is wanted.
+            return self.foreseen({})
+        return parse_plan(self.termux.must("nothing was installed", (code, out, err)))
+
+    def foreseen(self, installed: dict[str, Installed]) -> list[Change]:
+        """What is wanted and not there, as far as it can be told without an index."""
+        found = []
+        for spec in self.specs:
+            package = installed.get(spec.name)
+            if not spec.met_by(package):
+                known = min(self.standing.versions.get(spec.name, {spec.pin or "newest"}))
+                found.append(Change(spec.name, package.version if package else None, known))
+        return found
+
+    def result(
+        self,
+        before: dict[str, Installed],
+        after: dict[str, Installed],
+        repaired: list[str],
+        moves: bool,
+    ) -> dict[str, Any]:
+        standing = self.standing
+        old = {c.name: before[c.name].version if c.name in before else None for c in self.changes}
+        new = {change.name: change.after for change in self.changes}
+        if moves:
+            old["snapshot"], new["snapshot"] = standing.before, standing.after
+        return {
+            "changed": bool(self.changes or repaired or moves),
+            "packages": {
+                spec.name: after[spec.name].version if spec.name in after else None
+                for spec in self.specs
+            },
+            "changes": [change._asdict() for change in self.changes],
+            "snapshot": {"before": standing.before, "after": standing.after},
+            "repaired": repaired,
+            "diff": {
+                "before_header": "packages",
+                "after_header": "packages",
+                "before": listing(old),
+                "after": listing(new),
+            },
+        }
 
 
 def main() -> None:
+    snapshot = {
+        "name": {"type": "str", "required": True},
+        "source": {"type": "str", "required": True},
+        "packages": {"type": "list", "elements": "list"},
+    }
     module = AnsibleModule(
         argument_spec={
             "name": {"type": "list", "elements": "str", "required": True},
             "state": {"choices": ["present", "latest", "absent"], "default": "present"},
+            "snapshot": {"type": "dict", "options": snapshot},
             "update_cache": {"type": "bool", "default": False},
             "cache_valid_time": {"type": "int", "default": 0},
             "lock_timeout": {"type": "int", "default": 120},
         },
         supports_check_mode=True,
     )
-    module.exit_json(**ensure(module))
+    try:
+        result = Ensure(module).run()
+    except AptError as problem:
+        module.fail_json(msg=str(problem), output=problem.output)
+    module.exit_json(**result)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from ansible.module_utils import basic
 from ansible.module_utils.testing import patch_module_args
+from mirror_rig import Mirror
 from termux_prefix import ModuleExit, ModuleFailure, Prefix, Repository, load
 
 
@@ -61,3 +62,8 @@ def repository(tmp_path: Path, prefix: Prefix) -> Repository:
     made = Repository(tmp_path / "repository", prefix.path)
     prefix.source(made)
     return made
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Mirror:
+    return Mirror(tmp_path, run_module)

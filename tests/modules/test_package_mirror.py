@@ -2,108 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import fcntl
-import hashlib
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
-from termux_packages import Upstream, build, repack
+from mirror_rig import versions
+from termux_packages import build, repack
 from termux_prefix import ModuleFailure
 
 pytestmark = pytest.mark.skipif(
     shutil.which("aptly") is None, reason="needs aptly: tools/setup dev installs it"
 )
-
-type Row = list[str]
-
-
-class Mirror:
-    """The module with one mirror, and the operator's folder that is sent to it."""
-
-    def __init__(self, folder: Path, run_module: Callable[..., dict[str, Any]]) -> None:
-        self.root = folder / "mirror"
-        self.packages = folder / "packages"
-        self.packages.mkdir()
-        self._keyring = folder / "key"
-        self._run_module = run_module
-        self.upstream: dict[str, str] | None = None
-
-    def add(self, name: str, version: str, **options: Any) -> Path:
-        return build(self.packages, name, version, **options)
-
-    def call(self, check: bool = False, **options: Any) -> dict[str, Any]:
-        folder = {
-            file.name: hashlib.sha256(file.read_bytes()).hexdigest()
-            for file in self.packages.glob("*.deb")
-        }
-        return self._run_module(
-            "package_mirror",
-            check,
-            root=str(self.root),
-            keyring=str(self._keyring),
-            rack="lab",
-            folder=folder,
-            upstream=self.upstream,
-            architectures=["aarch64"],
-            **{"wanted": [], **options},
-        )
-
-    def send(self, lacking: list[str]) -> None:
-        for name in lacking:
-            shutil.copy(self.packages / name, self.root / "inbox")
-
-    def run(self, **options: Any) -> dict[str, Any]:
-        """As the role does it: once more after what lacks has been sent."""
-        first = self.call(**options)
-        if not first["lacking"]:
-            return first
-        self.send(first["lacking"])
-        return self.call(**options)
-
-    def index(self, snapshot: str) -> str:
-        """The signed index of a snapshot, its signature verified by the mirror's key."""
-        dists = self.root / "public" / snapshot / "dists/stable"
-        argv = ["gpg", f"--homedir={self._keyring}", "--batch", "--decrypt", dists / "InRelease"]
-        release = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
-        packages = dists / "main/binary-aarch64/Packages"
-        assert hashlib.sha256(packages.read_bytes()).hexdigest() in release
-        assert "Origin: phonerack" in release
-        return packages.read_text()
-
-
-@pytest.fixture
-def mirror(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Mirror:
-    return Mirror(tmp_path, run_module)
-
-
-@pytest.fixture
-def upstream(tmp_path: Path, mirror: Mirror) -> Iterator[Upstream]:
-    """A Termux of five packages, which the mirror takes from."""
-    made = Upstream(tmp_path / "upstream")
-    made.add("bash", "5.3", architecture="aarch64", essential="yes")
-    made.add("python", "3.14.6", architecture="aarch64", depends="libssl (>= 3)")
-    made.add("libssl", "3.6", architecture="aarch64")
-    made.add("vim", "9.1", architecture="aarch64")
-    made.publish("aarch64")
-    with made.served() as url:
-        mirror.upstream = {
-            "url": url,
-            "distribution": "stable",
-            "component": "main",
-            "key": base64.b64encode(made.key).decode(),
-        }
-        yield made
-
-
-def versions(result: dict[str, Any], snapshot: str | None = None) -> dict[str, str]:
-    rows: list[Row] = result["packages"][snapshot or result["snapshot"]]
-    return {name: version for name, version, _ in rows}
 
 
 def test_the_folders_packages_are_served_signed_and_a_second_run_changes_nothing(mirror):
@@ -312,87 +222,6 @@ def test_two_runs_at_once_wait_for_each_other(mirror):
             mirror.call(lock_timeout=0)
 
     assert "another run has worked on the mirror" in failure.value.result["msg"]
-
-
-def test_upstream_gives_what_phones_need_each_file_once(mirror, upstream):
-    first = mirror.run(wanted=["python"])
-    again = mirror.run(wanted=["python"])
-
-    assert versions(first) == {"bash": "5.3", "python": "3.14.6", "libssl": "3.6"}
-    assert again["changed"] is False
-    assert sorted(upstream.fetched) == [
-        "bash_5.3_aarch64.deb",
-        "libssl_3.6_aarch64.deb",
-        "python_3.14.6_aarch64.deb",
-    ]
-
-
-def test_upstream_is_asked_again_for_a_new_snapshot_only_and_for_what_is_new(mirror, upstream):
-    mirror.run(wanted=["python"])
-    asked = len(upstream.asked)
-    mirror.run(wanted=["python"])
-    assert len(upstream.asked) == asked
-    upstream.add("python", "3.14.7", architecture="aarch64", depends="libssl (>= 3)")
-    (upstream.pool / "python_3.14.6_aarch64.deb").unlink()
-    upstream.publish("aarch64")
-
-    check = mirror.call(check=True, wanted=["python"], take="new")
-    new = mirror.run(wanted=["python"], take="new")
-
-    changed = [{"name": "python", "before": "3.14.6", "after": "3.14.7"}]
-    assert check["changes"] == changed
-    assert new["changes"] == changed
-    assert upstream.fetched[3:] == ["python_3.14.7_aarch64.deb"]
-
-
-def test_the_folder_takes_the_place_of_upstream(mirror, upstream):
-    mirror.add("libssl", "3.5", architecture="aarch64")
-
-    assert versions(mirror.run(wanted=["python"]))["libssl"] == "3.5"
-
-
-def test_an_upstream_signed_by_another_key_is_refused(mirror, upstream, tmp_path):
-    assert mirror.upstream is not None
-    other = Upstream(tmp_path / "other")
-    mirror.upstream["key"] = base64.b64encode(other.key).decode()
-
-    with pytest.raises(ModuleFailure) as failure:
-        mirror.run(wanted=["python"])
-
-    assert "signature" in failure.value.result["msg"]
-    assert upstream.fetched == []
-
-
-def test_an_upstream_that_goes_away_in_the_middle_is_named_and_the_rerun_completes(
-    mirror, upstream
-):
-    upstream.add("big", "1.0", architecture="aarch64")
-    upstream.publish("aarch64")
-    gone = upstream.pool / "libssl_3.6_aarch64.deb"
-    gone.rename(gone.with_suffix(".away"))
-
-    with pytest.raises(ModuleFailure) as failure:
-        mirror.run(wanted=["python", "big"])
-    gone.with_suffix(".away").rename(gone)
-    after = mirror.run(wanted=["python", "big"])
-
-    assert "libssl" in failure.value.result["msg"]
-    assert versions(after)["libssl"] == "3.6"
-    assert len(after["snapshots"]) == 1
-
-
-def test_a_package_that_was_cut_and_comes_from_upstream_is_fetched_anew(mirror, upstream):
-    snapshot = mirror.run(wanted=["python"])["snapshot"]
-    (served,) = (mirror.root / "public" / snapshot).rglob("python_*.deb")
-    with served.open("r+b") as file:
-        file.truncate(100)
-
-    after = mirror.run(wanted=["python"])
-
-    assert after["snapshot"] == snapshot
-    (again,) = (mirror.root / "public" / snapshot).rglob("python_*.deb")
-    assert again.stat().st_size > 10_000
-    assert upstream.fetched.count("python_3.14.6_aarch64.deb") == 2
 
 
 def test_the_racks_snapshot_that_nobody_can_mend_is_named(mirror):

@@ -7,7 +7,8 @@ import shutil
 import threading
 
 import pytest
-from termux_prefix import ModuleFailure, Prefix, load
+from ansible.module_utils.termux_apt import parse_plan
+from termux_prefix import ModuleFailure, Prefix
 
 pytestmark = pytest.mark.skipif(
     shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None,
@@ -253,7 +254,7 @@ def test_the_plan_is_read_from_apts_simulation():
         "Conf python (3.14.6 phonerack [aarch64])\n"
     )
 
-    plan = load("termux_pkg").parse_plan(text)
+    plan = parse_plan(text)
 
     assert [(step.name, step.before, step.after) for step in plan] == [
         ("python", None, "3.14.6"),

@@ -37,8 +37,19 @@ def mistake(tmp_path: Path, packages: str) -> str:
 def test_without_a_word_about_packages_they_come_from_the_operators_folder(tmp_path: Path) -> None:
     rack = load_rack(write(tmp_path))
 
-    assert rack.upstream is None
-    assert rack_variables(rack, RackPaths("home"))["rack_upstream"] is None
+    assert rack.packages.upstream is None
+    variables = rack_variables(rack, RackPaths("home"))
+    assert variables["rack_upstream"] is None
+    assert "openmpi=5.0*" in variables["rack_phone_packages"]
+    assert variables["rack_architectures"] == ["aarch64"]
+
+
+def test_further_packages_are_named_beside_those_that_phones_need(tmp_path: Path) -> None:
+    rack = load_rack(write(tmp_path, "packages: {also: [vim, python, libc++]}\n"))
+
+    names = rack_variables(rack, RackPaths("home"))["rack_phone_packages"]
+    assert names[-2:] == ["vim", "libc++"]
+    assert names.count("python") == 1
 
 
 def test_an_upstream_needs_its_address_and_its_key(tmp_path: Path) -> None:
@@ -58,8 +69,9 @@ def test_an_upstream_needs_its_address_and_its_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("packages", "expected"),
     [
-        ("upstream: https://a.example/x", "rack.yml:4: `key` is missing; add it"),
-        ("key: here.asc", "rack.yml:4: `upstream` is missing; add it"),
+        ("upstream: https://a.example/x", "rack.yml:5: an upstream whose packages nobody can"),
+        ("key: here.asc", "rack.yml:5: a key without an `upstream`"),
+        ("also: [vim, 'rm -rf']", "rack.yml:5: `rm -rf` is no name of a package"),
         (
             "upstream: https://a.example/x\n  key: nowhere.asc",
             "rack.yml:6: no file {folder}/nowhere.asc with the repository's public key",

@@ -120,7 +120,7 @@ def test_a_dead_phone_is_nothing_to_a_run_that_is_limited_to_another(rack, dead_
     assert list(recap(run.stdout)) == ["phone002"]
 
 
-def test_a_python_that_lacks_a_module_is_named_with_the_cure(rack, ssh):
+def test_a_python_that_lacks_a_module_is_named_after_a_try_to_mend_it(rack, ssh):
     folder = "~/.local/lib/python3.13/site-packages"
     code = "import sys; sys.modules['_multiprocessing'] = None"
     ssh("phone002", f'mkdir -p {folder}; echo "{code}" >{folder}/usercustomize.py')
@@ -133,7 +133,7 @@ def test_a_python_that_lacks_a_module_is_named_with_the_cure(rack, ssh):
     assert run.returncode == 2
     assert "phone002: Python is broken: ModuleNotFoundError" in said
     assert "_multiprocessing" in said
-    assert "apt-get install --reinstall python" in said
+    assert "packages were installed anew and did not help" in said
     assert recap(run.stdout)["phone001"]["failed"] == 0
 
 
@@ -152,7 +152,7 @@ def test_an_ssh_configuration_with_a_mistake_never_takes_effect(rack, ssh):
 def test_a_package_cut_on_the_mirror_fails_with_the_reason_and_a_rerun_mends_it(rack, ssh):
     ssh("phone001", "apt-get remove -y iperf3")
     before = ssh("phone001", "dpkg-query -W").stdout
-    ssh("services", "truncate -s 10000 /srv/phonerack/termux/pool/iperf3_*.deb")
+    ssh("services", "truncate -s 1000 /srv/phonerack/mirror/public/*/pool/main/i/iperf3/*.deb")
 
     run = rack.playbook("-t", "phones", "-l", "phone001", check=False)
 
