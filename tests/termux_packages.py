@@ -113,6 +113,8 @@ class Upstream:
         self._keys.mkdir(mode=0o700)
         self._gpg("--passphrase=", "--quick-generate-key", "upstream", "ed25519", "sign", "never")
         self.asked: list[str] = []
+        self.gone_after: int | None = None
+        """After so many questions in all it answers no more; None: it is there."""
 
     def add(self, *arguments: Any, **options: Any) -> Path:
         """`build` a package into the pool."""
@@ -150,11 +152,17 @@ class Upstream:
     @contextmanager
     def served(self, address: str = "127.0.0.1") -> Iterator[str]:
         """Answer on `address`; the repository's URL."""
-        asked = self.asked
+        upstream = self
 
         class Handler(SimpleHTTPRequestHandler):
+            def do_GET(self) -> None:
+                if upstream.gone_after is not None and len(upstream.asked) >= upstream.gone_after:
+                    self.close_connection = True
+                    return
+                super().do_GET()
+
             def log_request(self, *_: Any) -> None:
-                asked.append(self.path)
+                upstream.asked.append(self.path)
 
             def log_message(self, *_: Any) -> None:
                 pass

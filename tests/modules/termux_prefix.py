@@ -6,6 +6,7 @@ on a phone, and a repository of tiny packages that a test can break.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import subprocess
 from pathlib import Path
@@ -64,14 +65,34 @@ class Repository:
 
     def add(self, name: str, version: str, postinst: str = "", **options: Any) -> Path:
         """Build a package that owns one file below the prefix."""
-        scripts = {"postinst": postinst} if postinst else {}
-        deb = build(self.debs, name, version, prefix=self.prefix, scripts=scripts, **options)
+        return self.build(
+            name, version, scripts={"postinst": postinst} if postinst else {}, **options
+        )
+
+    def build(self, name: str, version: str, **options: Any) -> Path:
+        deb = build(self.debs, name, version, prefix=self.prefix, **options)
         self.index()
         return deb
 
     def index(self) -> None:
         """Write Packages for what lies in the pool, broken or not."""
-        (self.folder / "Packages").write_text(index(self.debs.glob("*.deb"), self.folder))
+        text = index(self.debs.glob("*.deb"), self.folder)
+        (self.folder / "Packages").write_text(text)
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        (self.folder / "Release").write_text(
+            "Origin: phonerack\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nSHA256:\n"
+            f" {digest} {len(text.encode())} Packages\n"
+        )
+
+    @property
+    def source(self) -> str:
+        """The line of sources.list that leads here; copy: rather than file:, so that archives pass
+        through the cache as from a mirror."""
+        return f"deb [trusted=yes] copy:{self.folder} ./"
+
+    def snapshot(self, name: str, **options: Any) -> dict[str, Any]:
+        """It as the mirror's snapshot, for termux_pkg."""
+        return {"name": name, "source": self.source, **options}
 
 
 class Prefix:
@@ -101,9 +122,7 @@ class Prefix:
         file.chmod(0o755)
 
     def source(self, repository: Repository) -> None:
-        # copy: rather than file:, so that archives pass through the cache as from a mirror.
-        line = f"deb [trusted=yes] copy:{repository.folder} ./\n"
-        (self.path / "etc/apt/sources.list").write_text(line)
+        (self.path / "etc/apt/sources.list").write_text(f"{repository.source}\n")
 
     def refresh(self) -> None:
         subprocess.run([self.path / "bin/apt-get", "update"], check=True, capture_output=True)
