@@ -9,7 +9,7 @@ from typing import Any, Literal
 from fleetctl.rack import Rack
 from fleetctl.state.facts import Status
 
-type Scope = Literal["rack", "controller", "phone"]
+type Scope = Literal["rack", "controller", "phone", "packages"]
 
 _SEVERITY: dict[Status, int] = {"OK": 0, "WARN": 1, "UNKNOWN": 2, "CRITICAL": 3}
 

@@ -1,4 +1,4 @@
-"""`fleetctl check [NODES]` and `fleetctl check rack`"""
+"""`fleetctl check [NODES]`, `fleetctl check rack` and `fleetctl check packages`"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, override
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 
 if TYPE_CHECKING:
     from fleetctl.checks.registry import Outcome
@@ -40,8 +40,22 @@ class _NodesGroup(click.Group):
 def command() -> None:
     """Check NODES, else all phones: whether each can take a job, and what to do if not.
 
-    `fleetctl check rack` checks the rack file instead.
+    `fleetctl check rack` checks the rack file instead, `fleetctl check packages` what is installed.
     """
+
+
+@command.command("packages")
+@nodes_argument
+@output_option
+@pass_app
+def check_packages(app: App, nodes: tuple[str, ...], output: str) -> int:
+    """Show which phones' packages differ from the rack's snapshot, and in what.
+
+    Ends with code 3 if some differ or were not reached, with code 4 if none was reached.
+    """
+    from fleetctl.cli.check_packages import check
+
+    return check(app, app.select(nodes), output)
 
 
 @command.command("rack")

@@ -17,7 +17,7 @@ from fleetctl.errors import DISK_TROUBLE, ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
 COMMANDS = {
-    "check": "Check phones, or the rack file.",
+    "check": "Check phones, their packages, or the rack file.",
     "data": "Prepare data sets and list them.",
     "drain": "Keep phones out of jobs.",
     "enroll": "Enrol phones: from the box to ssh.",

@@ -98,6 +98,11 @@ class RackPaths:
         return self.adb / "endpoints"
 
     @property
+    def mirror(self) -> Path:
+        """What the mirror's last run noted: the rack's snapshot, and what phones have on it."""
+        return self.dir / "mirror.json"
+
+    @property
     def standin(self) -> Path:
         return self.dir / "standin"
 
