@@ -92,7 +92,11 @@ class SwitchServer:
         for device in self._devices:
             for close in list(device.on_down):
                 close()
-        await asyncio.sleep(0)
+        mine = asyncio.current_task()
+        rest = [task for task in asyncio.all_tasks() if task is not mine]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)
 
     async def _tick(self) -> None:
         while True:
@@ -180,7 +184,7 @@ class _Talk:
             self._hear(text)
 
     def flush(self) -> None:
-        if self._unheard and self.device.plane.manageable():
+        if self._unheard and not self.process.is_closing() and self.device.plane.manageable():
             text, self._unheard = self._unheard, ""
             self.process.stdout.write(text)
 
