@@ -1,4 +1,4 @@
-"""`fleetctl check [NODES]`, `fleetctl check rack` and `fleetctl check packages`"""
+"""`fleetctl check [NODES]`, `check rack`, `check packages` and `check cables`"""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, override
 
 import click
 
+from fleetctl.cli.check_cables import check_cables
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 
 if TYPE_CHECKING:
@@ -40,8 +41,12 @@ class _NodesGroup(click.Group):
 def command() -> None:
     """Check NODES, else all phones: whether each can take a job, and what to do if not.
 
-    `fleetctl check rack` checks the rack file instead, `fleetctl check packages` what is installed.
+    `fleetctl check rack` checks the rack file instead, `fleetctl check packages` what is installed,
+    `fleetctl check cables` where phones are plugged in.
     """
+
+
+command.add_command(check_cables)
 
 
 @command.command("packages")

@@ -58,7 +58,7 @@ class Secrets:
                 raise RefusedError(
                     switch,
                     f"no secret `{name}` in the vault or the environment",
-                    f"put it into the vault, or export {name.upper()}",
+                    f"export {name.upper()}, or put it into the vault for site.yml",
                 )
             values[name] = found
         return cls(values)
