@@ -102,11 +102,12 @@ async def enrol(
     async with session(paths) as adb:
         links = await _settled(adb, options.wait_seconds, watch)
         reports, found = await _look(adb, links, options)
+        if any(report.end is None for report in reports):
+            _assign(reports, found, rack, lock, options)
         watch(reports)
         if not any(report.end is None for report in reports):
             return reports
         luggage = gather(paths.apks, paths.packages)
-        _assign(reports, found, rack, lock, options)
         sign(rack_file)
         bench = Bench(
             rack=rack,
