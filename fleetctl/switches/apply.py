@@ -9,16 +9,16 @@ where the switch still answers, by its own timer where it does not.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from fleetctl.switches.connected import Connected, NotYetError
 from fleetctl.switches.errors import RefusedError, SwitchError
 from fleetctl.switches.guards import Guard
-from fleetctl.switches.job import Job, StoppedError, placed
-from fleetctl.switches.plan import Change, Step, differences, plan_change
-from fleetctl.switches.platforms.base import Running
-from fleetctl.switches.session import LostError, Session
+from fleetctl.switches.job import StoppedError, placed
+from fleetctl.switches.plan import Step, differences
+from fleetctl.switches.session import LostError
 
 MARGIN_SECONDS = 40
 """Between the last moment at which lines are typed and the moment at which the timer ends."""
@@ -28,62 +28,15 @@ _SECONDS_A_LINE = 0.5
 
 
 @dataclass
-class Application:
+class Application(Connected):
     """One switch on its way. The steps are methods, so that several switches can go in step."""
 
-    job: Job
-    change: Change = field(init=False)
     guard: Guard | None = None
     notes: list[str] = field(default_factory=list)
-    _session: Session | None = None
-    _running: Running | None = None
-    _text: str = ""
     _before: frozenset[str] = frozenset()
     _armed_at: float = 0.0
     _armed_seconds: int = 0
     _confirmed: bool = False
-    _saved: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.job.target.switch
-
-    # --- look -----------------------------------------------------------------------------------
-
-    def look(self) -> None:
-        """Read what is there and plan what to send. Changes nothing."""
-        self._session = self._open()
-        self._read()
-        startup = self._session.ask("show startup-config")
-        self._saved = self._same_as_running(startup)
-
-    def _open(self) -> Session:
-        job = self.job
-        # In mid-session it may get either name: by the change, or by its end.
-        hostnames = [job.intent.hostname]
-        if self._running:
-            hostnames.append(self._running.hostname)
-        session = Session(job.target, job.platform, job.secrets, job.patience, hostnames)
-        session.open()
-        return session
-
-    def _read(self) -> None:
-        job, session = self.job, self._there()
-        self._text = session.ask("show running-config")
-        self._running = job.platform.read(self._text, job.intent)
-        self.change = plan_change(job.platform, job.intent, self._running, job.wanted)
-
-    def _same_as_running(self, startup: str) -> bool:
-        try:
-            found = self.job.platform.read(startup, self.job.intent)
-        except SwitchError:
-            return False  # a switch that was never saved has none
-        return self._running is not None and found.config == self._running.config
-
-    def _there(self) -> Session:
-        if self._session is None:
-            raise LostError(self.name, "there is no session", "run it again")
-        return self._session
 
     # --- change ---------------------------------------------------------------------------------
 
@@ -197,9 +150,6 @@ class Application:
                 "see what keeps it busy",
             )
 
-    def _real(self, switch_seconds: float) -> float:
-        return switch_seconds / self.job.patience.timer_speed
-
     # --- verify and keep ------------------------------------------------------------------------
 
     def verify(self) -> None:
@@ -227,12 +177,6 @@ class Application:
             self.in_time()
             time.sleep(0.2)
 
-    def _renew(self) -> None:
-        old, self._session = self._session, None
-        if old is not None:
-            old.close()
-        self._session = self._open()
-
     def _compare(self) -> None:
         text = self._there().ask("show running-config")
         found = self.job.platform.read(text, self.job.intent)
@@ -246,23 +190,61 @@ class Application:
             )
 
     def confirm(self) -> None:
-        """Keep the change."""
-        if self.guard is not None:
-            guard, self.guard = self.guard, None
-            try:
-                guard.confirm(self._there())
-            except BaseException:
-                self.guard = guard
-                raise
-            self._confirmed = True
+        """Keep the change. A session that breaks meanwhile leaves open whether it was kept."""
+        guard = self.guard
+        if guard is None:
+            return
+        try:
+            guard.confirm(self._there())
+            kept = True
+        except LostError:
+            kept = self._insist(lambda: self._confirm_again(guard), self._timer_ends)
+        self.guard, self._confirmed = None, kept
+        if not kept:
+            raise SwitchError(
+                self.name,
+                "the session broke before the change was confirmed; the old configuration is back",
+                "run it again",
+            )
+
+    def _confirm_again(self, guard: Guard) -> bool:
+        self._renew()
+        if guard.is_pending(self._there()):
+            guard.confirm(self._there())
+        return self._is_new_or_old()
 
     def save(self) -> None:
         """Keep it over a reboot, and make sure of that. Also what a run before left unsaved."""
         if self._confirmed or not self._saved:
             if not self._confirmed:
                 self.notes.append("its running configuration was right but not saved")
-            self._save()
+            try:
+                self._save()
+            except LostError:
+                if not self._insist(self._save_again, time.monotonic()):
+                    self._confirmed = False
+                    raise SwitchError(
+                        self.name,
+                        "it went down before the change was saved; the old configuration is back",
+                        "run it again",
+                    ) from None
             self.job.backup(self._text)
+
+    def _save_again(self) -> bool:
+        self._renew()
+        if not self._is_new_or_old():
+            return False
+        self._save()
+        return True
+
+    def _is_new_or_old(self) -> bool:
+        """Whether the change is there. Raises SwitchError when neither it nor the old one is."""
+        found = self._config()
+        if found == self.change.after:
+            return True
+        if found == self.change.before:
+            return False
+        raise NotYetError(self.name, "it shows neither the old nor the new", "look at it by hand")
 
     def _save(self) -> None:
         platform, session = self.job.platform, self._there()
@@ -300,7 +282,7 @@ class Application:
         try:
             guard.undo(self._there())
             self._renew()
-            if not guard.is_pending(self._there()) and self._is_old():
+            if not guard.is_pending(self._there()) and self._config() == self.change.before:
                 return "the old configuration is back"
         except SwitchError:
             pass  # it does not answer: its own timer is left
@@ -315,12 +297,15 @@ class Application:
             if pending:
                 guard.undo(self._there())
                 self._renew()
-            if not self._is_old():
-                raise SwitchError(self.name, "it differs", "look at it by hand")
+            if self._config() != self.change.before:
+                raise NotYetError(self.name, "it differs", "look at it by hand")
             return "the old configuration is back" + ("" if pending else ", by itself")
 
-        ends = self._armed_at + self._real(self._armed_seconds)
-        return self._insist(look, max(ends, time.monotonic()))
+        return self._insist(look, self._timer_ends)
+
+    @property
+    def _timer_ends(self) -> float:
+        return max(self._armed_at + self._real(self._armed_seconds), time.monotonic())
 
     def _change_back(self) -> str:
         """It was kept already, and could not be saved: the way back is a change as well."""
@@ -328,34 +313,10 @@ class Application:
         job = replace(self.job, wanted=self.change.before, stopped=lambda: False)
 
         def change() -> str:
-            Application(job).run(save=False)
+            Application(job).run(only_in_step=True)
             return "the old configuration is back, by a change of its own"
 
         return self._insist(change, time.monotonic())
-
-    def _insist(self, bring_back: Callable[[], str], ends: float) -> str:
-        """Try until the switch must have booted since its timer ended."""
-        until = ends + self._real(self.job.patience.boot_seconds)
-        while True:
-            try:
-                return bring_back()
-            except SwitchError as problem:
-                if time.monotonic() > until:
-                    raise SwitchError(
-                        self.name,
-                        f"whether the old configuration is back could not be seen: {problem.what}",
-                        "look at it by hand",
-                    ) from None
-            time.sleep(self._real(2))
-
-    def _is_old(self) -> bool:
-        text = self._there().ask("show running-config")
-        return self.job.platform.read(text, self.job.intent).config == self.change.before
-
-    def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            session.close()
 
     # --- all of it ------------------------------------------------------------------------------
 
@@ -381,14 +342,18 @@ class Application:
         except SwitchError as worse:
             raise SwitchError(self.name, f"{problem.what}; {worse.what}", worse.cure) from None
 
-    def run(self, save: bool = True) -> None:
-        """All steps of one switch by itself."""
+    def run(self, only_in_step: bool = False) -> None:
+        """All steps of one switch by itself.
+
+        With `only_in_step`, what is saved changes only if it was what ran.
+        """
         with self.unwinding():
             self.look()
+            in_step = self._saved
             self.arm()
             self.push()
             self.push_uplinks()
             self.verify()
             self.confirm()
-            if save:
+            if in_step or not only_in_step:
                 self.save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,9 @@ class Knobs:
     fault: Fault | None = None
     freeze_seconds: float = 600.0
     """How long a frozen switch stays so, by its own timers; a reload thaws it."""
+
+    fault_at: str = ""
+    """A regular expression; then the fault strikes at the first line that matches instead."""
 
     fault_after_lines: int = 0
     """The fault strikes when so many more lines have been entered, before the last is answered."""
@@ -228,13 +232,14 @@ class Device:
 
     # --- trouble --------------------------------------------------------------------------------
 
-    def strikes(self) -> Fault | None:
+    def strikes(self, line: str) -> Fault | None:
         """Called for each line that is entered; the fault whose turn it is now."""
         self.lines_entered += 1
         if self.knobs.fault is None:
             return None
         self.knobs.fault_after_lines -= 1
-        if self.knobs.fault_after_lines > 0:
+        at = self.knobs.fault_at
+        if not re.search(at, line) if at else self.knobs.fault_after_lines > 0:
             return None
         fault, self.knobs.fault = self.knobs.fault, None
         if fault == "freeze":

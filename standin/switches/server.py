@@ -166,7 +166,7 @@ class _Talk:
         if self.device.knobs.latency_seconds:
             await asyncio.sleep(self.device.knobs.latency_seconds)
         answer = self.terminal.answer(line)
-        fault = self.device.strikes()
+        fault = self.device.strikes(line)
         if fault == "drop":
             self._end()
             self.process.get_extra_info("connection").abort()

@@ -150,6 +150,43 @@ def test_trouble_at_a_point_leaves_the_old_configuration_or_the_new_one(
     strike(lab, name, kind, drawn.randint(8, 30))
 
 
+LATE = {
+    "cisco_ios": ("configure confirm", "write memory", "show startup-config"),
+    "arista_eos": ("phonerack commit", "write memory", "show startup-config"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "kind", "found"),
+    [
+        ("cisco_ios", 0, "drop", "new"),
+        ("arista_eos", 0, "drop", "new"),
+        ("cisco_ios", 0, "power-off", "old"),
+        ("cisco_ios", 1, "drop", "new"),
+        ("arista_eos", 1, "power-off", "new"),
+        ("arista_eos", 2, "drop", "new"),
+    ],
+)
+def test_a_session_that_breaks_once_the_change_is_kept_is_taken_up_again(
+    lab: Make, name: str, line: int, kind: str, found: str
+) -> None:
+    rig = drifted(lab, name)
+    old = rig.settings()
+    new = settled(lab, name)
+    at = LATE[name][line]
+    changes: dict[str, Any] = {"fault": kind, "fault_at": at}
+    if at == "show startup-config":  # its first look is before the change, its last line is meant
+        changes |= {"fault_at": "", "fault_after_lines": lines_of_a_run(lab, name)}
+    rig.look(lambda device: setattr(device, "knobs", replace(device.knobs, **changes)))
+    (answer,) = rig.run(patience=HASTY)
+    assert end_of(rig, old, new) == found, answer
+    if found == "new":
+        assert isinstance(answer, Report), answer
+        assert rig.startup() == new
+    else:
+        assert "the old configuration is back" in str(answer)
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", TROUBLES)
