@@ -88,7 +88,7 @@ SUPERVISED_WITHIN_SECONDS = 20
 SV_WAIT_SECONDS = 20
 # runsv starts what ended within a second once a second.
 STEADY_SECONDS = 1.2
-STEADY_WITHIN_SECONDS = 5.0
+STEADY_WITHIN_SECONDS = 15.0
 PROCESS = re.compile(r"run: .*?: \(pid (\d+)\)")
 UNSUPERVISED = "unsupervised"
 VERBS = {"started": "up", "stopped": "down", "restarted": "restart", "reloaded": "hup"}
