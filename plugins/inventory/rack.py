@@ -65,6 +65,8 @@ class InventoryModule(BaseInventoryPlugin):
             raise AnsibleParserError(str(problem)) from None
         for warning in rack.warnings:
             self.display.warning(str(warning))
+        # Not `inventory_file`: of several inventories that is any.
+        self._set("all", {"rack_file": str(Path(path).resolve())})
         self._set("all", rack_vars.rack_variables(rack, paths) | rack_vars.roster_references())
         self._add_machines(rack, paths)
         self._add_phones(rack, paths)

@@ -53,6 +53,7 @@ def test_ansible_check_and_status_agree_on_every_shipped_rack(path: Path) -> Non
     status = json.loads(run("fleetctl", "--rack", path, "status", "-o", "json").stdout)["phones"]
 
     assert checked["rack"] == listed["_meta"]["hostvars"]["controller"]["rack_name"]
+    assert listed["_meta"]["hostvars"]["controller"]["rack_file"] == str(path)
     for group, names in checked["groups"].items():
         assert sorted(members(listed, group)) == sorted(names), group
         if group != "phones":
