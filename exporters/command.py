@@ -7,12 +7,15 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import IO, cast
 
 _groups: set[int] = set()
 """Process groups that are running, for `end_all`."""
+_starting = threading.Lock()
+"""Held from a program's start until its group is known; for good once `end_all` has begun."""
 
 
 class CommandError(Exception):
@@ -26,17 +29,7 @@ def output(argv: list[str], *, limit_seconds: float, max_bytes: int = 64 * 1024)
     than `max_bytes` or fails. Its whole process group is dead afterwards in each of these cases.
     """
     program = Path(argv[0]).name
-    try:
-        process = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise CommandError(f"{program}: {error.strerror}") from error
-    _groups.add(process.pid)
+    process = _start(argv)
     deadline = time.monotonic() + limit_seconds
     stdout = cast(IO[bytes], process.stdout)
     try:
@@ -55,6 +48,23 @@ def output(argv: list[str], *, limit_seconds: float, max_bytes: int = 64 * 1024)
     if code:
         raise CommandError(f"{program}: ended with {code}")
     return text
+
+
+def _start(argv: list[str]) -> subprocess.Popen[bytes]:
+    """A program in a group of its own that `end_all` knows of."""
+    with _starting:
+        try:
+            process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CommandError(f"{Path(argv[0]).name}: {error.strerror}") from error
+        _groups.add(process.pid)
+    return process
 
 
 class _FloodError(Exception):
@@ -77,7 +87,12 @@ def _read(descriptor: int, deadline: float, max_bytes: int) -> bytes:
 
 
 def end_all() -> None:
-    """Kill whatever `output` still waits for, since it would outlive this process."""
+    """Kill whatever `output` still waits for, since it would outlive this process.
+
+    For the end of the process: it waits for a program that is just being started by another
+    thread, and none starts any more.
+    """
+    _starting.acquire()
     for group in list(_groups):
         _kill_group(group)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 
 from exporters import command
 from exporters.command import CommandError, output
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def gone(pid: int) -> bool:
@@ -75,3 +79,29 @@ def test_nothing_stays_open_or_registered() -> None:
             output(["sleep", "1000"], limit_seconds=0.1)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert not command._groups
+
+
+def test_a_program_that_is_being_started_while_the_process_ends_ends_too(tmp_path: Path) -> None:
+    """In a process of its own: after `end_all` nothing can be started."""
+    pid = tmp_path / "pid"
+    script = f"""
+import subprocess, threading
+from exporters import command
+begun, at_the_end = threading.Event(), threading.Event()
+real = subprocess.Popen
+def slow(*arguments, **options):
+    process = real(*arguments, **options)
+    begun.set()
+    at_the_end.wait(0.5)
+    return process
+subprocess.Popen = slow
+program = ["sh", "-c", "echo $$ > {pid}; exec sleep 1000"]
+threading.Thread(target=command.output, args=[program], kwargs={{"limit_seconds": 60}}).start()
+begun.wait()
+while not open("{pid}", "a+").tell():
+    pass
+command.end_all()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=PROJECT, capture_output=True)
+    assert b"sh: ended with -9" in ended.stderr
+    assert gone(int(pid.read_text()))
