@@ -102,10 +102,10 @@ class Authority:
         self.changed: list[str] = []
         self.refused: dict[str, str] = {}
         self.revoked = revocation.read_list(self._read(revocation.LIST) or "")
-        self.key = self._key_pair("ca", f"{rack} certificate authority")
+        self.key = self.key_pair("ca", f"{rack} certificate authority")
         self.public = self.key.public_key()
 
-    def _key_pair(self, name: str, comment: str) -> Ed25519PrivateKey:
+    def key_pair(self, name: str, comment: str) -> Ed25519PrivateKey:
         """The private key of this name, made when it is missing, with its public half beside it."""
         path = self.folder / name
         if path.exists():
@@ -157,13 +157,13 @@ class Authority:
     def certify_operator(self) -> str:
         """The operator's public line; the certificate lies beside it."""
         identity = f"operator@{self.rack}"
-        key = self._key_pair("operator", identity).public_key()
+        key = self.key_pair("operator", identity).public_key()
         grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
         self.certify("operator-cert.pub", key, grant)
         return public_line(key)
 
     def have_release_key(self) -> None:
-        self._key_pair(signing.KEY, signing.signer(self.rack))
+        self.key_pair(signing.KEY, signing.signer(self.rack))
 
     def certify_hosts(self, phones: Mapping[str, str]) -> dict[str, str]:
         """Certificates of the phones that are enrolled, by name."""
