@@ -116,6 +116,23 @@ def make_android(folders: Folders, rack: Rack, phone: Phone, boxed: bool) -> Non
     write_state(folder, state)
 
 
+def renew_retired(rack: Rack, paths: RackPaths) -> list[str]:
+    """The phones whose key was revoked as they left the rack: another one comes in their place.
+
+    Their keys go, so that `enrol` makes new ones; the caller drops their containers.
+    """
+    revoked = paths.ssh / "revoked"
+    words = set(revoked.read_text().split()) if revoked.exists() else set()
+    folders = Folders(paths.standin)
+    gone = []
+    for name in rack.phones:
+        key = folders.enrol(name) / f"{HOST_KEY}.pub"
+        if key.exists() and key.read_text().split()[1] in words:
+            key.with_name(HOST_KEY).unlink()
+            gone.append(name)
+    return gone
+
+
 def enrol(rack: Rack, paths: RackPaths, boxed: bool = False) -> None:
     """Make what is missing of keys, known hosts and lock file for every phone and `services`.
 

@@ -17,7 +17,7 @@ from standin.commands import CommandError, require_host, run
 from standin.daemon import process
 from standin.daemon.control import tell_of_change
 from standin.effects import settle_started
-from standin.enrolment import MODEL, enrol, locked, make_android
+from standin.enrolment import MODEL, enrol, locked, make_android, renew_retired
 from standin.errors import StandinError
 from standin.fabric import SERVICES, namespace_name, plan_fabric
 from standin.faults import Faults, read_faults
@@ -102,6 +102,7 @@ def _prepare(rig: Rig, rack_file: Path, boxed: bool) -> None:
     folders.root.mkdir(mode=0o700, exist_ok=True)
     write_record(rig, rack_file, boxed)
     folders.denied.touch(mode=0o000)
+    engine.remove(rig.container_name(phone) for phone in renew_retired(rig.rack, rig.paths))
     enrol(rig.rack, rig.paths, boxed)
     for phone in rig.rack.phones.values():
         _render_hardware(folders.hardware(phone.name), rig.rack, phone)

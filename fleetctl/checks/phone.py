@@ -66,6 +66,8 @@ class PhoneFacts:
     common_release: str | None = None
     common_openmpi: str | None = None
     """What most of the phones that were asked together have."""
+    moved_to: str | None = None
+    """Where it answers instead of at its address, if it was searched for and found."""
     together: frozenset[str] = frozenset()
     """The phones that were asked together."""
 
@@ -250,6 +252,12 @@ def openmpi(facts: PhoneFacts, rack: Rack) -> Result:
 @check(name="address", scope="phone", cure="check its DHCP reservation and the rack file")
 def address(facts: PhoneFacts, rack: Rack) -> Result:
     """The phone bears its address of the rack file, inside the rack's network."""
+    if facts.moved_to:
+        return Result(
+            "CRITICAL",
+            f"answers at {facts.moved_to} now, not at {facts.address}: its DHCP server has given "
+            "it another address, and shall reserve the former one for it",
+        )
     if unknown := _unknown(facts):
         return unknown
     if facts.interfaces is None:

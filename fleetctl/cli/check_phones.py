@@ -32,6 +32,7 @@ def check_phones(app: App, ctx: click.Context, nodes: tuple[str, ...], output: s
     facts = asyncio.run(_ask(app, names))
     outcomes = phone.judge(facts, app.rack)
     _keep(app, facts, outcomes)
+    asyncio.run(_try_the_other_door(app, facts))
     if output == "json":
         _print_json(outcomes)
     else:
@@ -48,13 +49,41 @@ async def _ask(app: App, names: list[str]) -> dict[str, PhoneFacts]:
 
     holders = {name: known.run for name, known in app.state.phones().items()}
     async with Fleet(app.rack, app.paths) as fleet:
-        return await phone.gather(
+        facts = await phone.gather(
             fleet,
             app.rack,
             names,
             holders=holders,
             wanted_revocations=app.state.wanted_revocations(),
         )
+    return facts | await _search(app, facts)
+
+
+async def _try_the_other_door(app: App, facts: Mapping[str, PhoneFacts]) -> None:
+    """Note which of the phones that are silent over ssh answer over adb."""
+    from fleetctl.checks import doors
+
+    phones = {
+        name: app.rack.phones[name] for name, found in facts.items() if found.answered is False
+    }
+    serials = {name: phone.serial for name, phone in phones.items() if phone.serial}
+    answers = await doors.over_adb(app.paths, serials)
+    app.state.record_adb(doors.worth_noting(answers, app.state.phones()))
+
+
+async def _search(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
+    """The facts of phones that answer at another address than theirs."""
+    from dataclasses import replace
+
+    from fleetctl.checks import moved
+    from fleetctl.rack.nodesets import fold
+
+    if not (missing := moved.worth_a_search(facts, app.rack)):
+        return {}
+    click.echo(f"looking for {fold(missing)} in {app.rack.network.cidr}", err=True)
+    keys = moved.known_keys(app.paths.known_hosts)
+    found = await moved.find(app.rack, missing, keys)
+    return {name: replace(facts[name], moved_to=address) for name, address in found.items()}
 
 
 def _keep(app: App, facts: Mapping[str, PhoneFacts], outcomes: Mapping[str, list[Outcome]]) -> None:

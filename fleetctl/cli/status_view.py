@@ -186,7 +186,7 @@ def _remarks(rows: Sequence[Row]) -> list[str]:
     from fleetctl.rack.nodesets import fold
 
     owners: dict[str, list[str]] = {}
-    for kind in (_problem, _drains, _suspicions, _cpuset):
+    for kind in (_problem, _other_door, _drains, _suspicions, _cpuset):
         for row in rows:
             for text in kind(row):
                 owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
@@ -200,6 +200,18 @@ def _problem(row: Row) -> list[str]:
 
 def _drains(row: Row) -> list[str]:
     return [f"{row.phone.name} drained by {drain.who}: {drain.why}" for drain in row.facts.drains]
+
+
+def _other_door(row: Row) -> list[str]:
+    contact, adb = row.facts.contact, row.facts.adb
+    if contact.missed_since is None or adb is None or adb.time < contact.missed_since:
+        return []
+    if adb.answered:
+        return [
+            f"{row.phone.name} answers over adb: `fleetctl enroll --serial {row.phone.serial}` "
+            "starts its sshd, without a walk"
+        ]
+    return [f"{row.phone.name} is silent over adb too: go there"]
 
 
 def _suspicions(row: Row) -> list[str]:

@@ -18,7 +18,7 @@ from fleetctl.checks.vitals import Vitals
 from fleetctl.cli.status_view import as_json, make_rows, render
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import Contact, Drain, Health, PhoneFacts, Revocations
+from fleetctl.state import AdbTry, Contact, Drain, Health, PhoneFacts, Revocations
 
 NOW = 1_000_000.0
 SEEN = PhoneFacts(contact=Contact(seen=NOW - 3))
@@ -65,6 +65,20 @@ def test_the_version_of_the_list_of_revoked_keys_is_seen_whatever_the_exporter_s
     assert seen("502 00000000") is None
     assert seen("502 ") is None
     assert vitals_module.read("phone001", Result(0, snapshot())).revocations is None
+
+
+def test_a_phone_that_is_silent_over_ssh_and_answers_over_adb_needs_no_walk() -> None:
+    gone = Contact(seen=NOW - 9, missed_since=NOW - 5)
+    facts = {
+        "phone001": PhoneFacts(contact=gone, adb=AdbTry(NOW - 1, True)),
+        "phone002": PhoneFacts(contact=gone, adb=AdbTry(NOW - 1, False)),
+        "phone003": PhoneFacts(contact=gone, adb=AdbTry(NOW - 7, True)),
+    }
+    said = text_of(3, facts, {}, width=200)
+    assert "2 lost, 1 needs-hands" in said
+    assert "phone001 answers over adb: `fleetctl enroll --serial" in said
+    assert "phone002 is silent over adb too: go there" in said
+    assert "phone003 answers" not in said
 
 
 def test_a_phone_that_accepts_revoked_keys_is_suspect_with_the_cure() -> None:

@@ -112,6 +112,12 @@ def test_a_dead_phone_is_named_and_stops_nobody(rack, dead_phone):
     assert [hosts[phone]["unreachable"] + hosts[phone]["failed"] for phone in alive] == [0] * 5
     last = "phone : Run the services"
     assert all(f"ok: [{phone}]" in run.stdout.split(last)[1] for phone in alive)
+    # Once, at the end, with what to do; and the state knows it.
+    told = run.stdout.split("NOT REACHED")[1].strip().splitlines()[1:]
+    assert [line for line in told if dead_phone in line] == told[:1]
+    assert "check its power" in told[0]
+    states = {one["name"]: one["state"] for one in rack.fleetctl_json("status")["phones"]}
+    assert states[dead_phone] == "lost"
 
 
 def test_a_dead_phone_is_nothing_to_a_run_that_is_limited_to_another(rack, dead_phone):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fleetctl.rack import Rack, RackError, load_rack
+from fleetctl.rack import Rack, RackError, RackPaths, load_rack
 from standin.derived import derive_rack_file
 from standin.engine import Spec, run_command
-from standin.enrolment import merge_known_hosts
+from standin.enrolment import enrol, merge_known_hosts, renew_retired
 from standin.share import QUOTA_PHONES_LIMIT, cpu_limit
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -114,3 +114,22 @@ def test_a_container_can_be_told_from_those_of_other_racks_and_folders() -> None
         "--label=phonerack.folder=/home/a",
     } < set(command)
     assert command[-1] == "image"
+
+
+def test_in_the_place_of_a_retired_phone_comes_one_with_another_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path))
+    rack = load_rack(Path(__file__).resolve().parents[2] / "inventory/standin.yml")
+    paths = RackPaths(rack.name)
+    paths.ensure()
+    enrol(rack, paths)
+    before = dict(line.split(" ", 1) for line in paths.known_hosts.read_text().splitlines())
+    (paths.ssh / "revoked").write_text(f"# revoked\n{before['phone003']} host phone003\n")
+
+    assert renew_retired(rack, paths) == ["phone003"]
+    enrol(rack, paths)
+
+    after = dict(line.split(" ", 1) for line in paths.known_hosts.read_text().splitlines())
+    assert {name for name in before if before[name] != after[name]} == {"phone003"}
+    assert renew_retired(rack, paths) == []
