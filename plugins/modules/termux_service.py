@@ -219,12 +219,13 @@ class Service:
         """Whether one and the same process is there for a while; sv is content with any."""
         deadline = time.monotonic() + STEADY_WITHIN_SECONDS
         process, since = None, 0.0
-        while (now := time.monotonic()) < deadline:
+        while (asked := time.monotonic()) < deadline:
             found = PROCESS.match(self.runit.sv("status", str(self.path))[1])
             present = found[1] if found else None
             if present is None or present != process:
-                process, since = present, now
-            elif now - since >= STEADY_SECONDS:
+                # Seen only now: a busy phone may take a second to answer.
+                process, since = present, time.monotonic()
+            elif asked - since >= STEADY_SECONDS:
                 return True
             time.sleep(0.1)
         return False
