@@ -4,7 +4,8 @@ Beside it, in the same run, `ansible phones -m ping`: over kept connections, and
 Phase `verify` (MPI hello, exporters, facts) is reported apart. Stand-in phones share the
 controller's cores, so wall time holds their work too; CPU time is the controller's own.
 
-    fleetctl standin up --phones 138 && ansible-playbook -i "$PHONERACK_RACK" site.yml
+    export PHONERACK_RACK=benchmarks/provision/rack.yml
+    fleetctl standin up && ansible-playbook -i "$PHONERACK_RACK" site.yml
     python benchmarks/provision/run.py --json docs/figures/provision.json
 """
 
