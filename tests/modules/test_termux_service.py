@@ -369,17 +369,11 @@ def test_a_service_that_fails_is_named_and_the_others_are_served(runit):
 def test_a_service_that_fails_is_no_steadier_on_a_phone_that_is_slow_to_answer(runit, prefix):
     runit.service("broken", run="#!/bin/sh\nsleep 0.9\nexit 1\n")
     runit.start()
-    (real,) = [(prefix.path / "bin/sv").readlink()]
+    real = (prefix.path / "bin/sv").readlink()
     (prefix.path / "bin/sv").unlink()
     slow = prefix.path / "slow"
-    prefix.script(
-        "sv",
-        f"""case "$*" in
-    *up*|*restart*) touch {slow} ;;
-    *status*) rm {slow} 2>/dev/null && sleep 1.3 ;;
-esac
-exec {real} "$@\"""",
-    )
+    cases = f"*up*|*restart*) touch {slow};; *status*) rm {slow} 2>/dev/null && sleep 1.3;;"
+    prefix.script("sv", f'case "$*" in {cases} esac\nexec {real} "$@"')
 
     with pytest.raises(ModuleFailure, match="broken ends as soon as it starts"):
         runit.ensure_patiently({"name": "broken", "state": "restarted"})
