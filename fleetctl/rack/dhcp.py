@@ -29,6 +29,13 @@ def waiting(rack: Rack) -> list[str]:
     return [name for name, phone in rack.phones.items() if phone.serial and not phone.mac]
 
 
+def nowhere(rack: Rack) -> list[str]:
+    """Phones that have no address yet: our server knows only adapters that it was told of."""
+    if rack.network.dhcp != "ours":
+        return []
+    return [phone.name for phone in rack.phones.values() if phone.enrolled and not phone.mac]
+
+
 def guest_range(rack: Rack) -> GuestRange | None:
     """The longest run of free addresses; None while nobody waits, or where none is free."""
     if rack.network.dhcp != "ours" or not waiting(rack):

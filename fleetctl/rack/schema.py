@@ -23,6 +23,7 @@ RESERVED_NAMES = frozenset(
         "phones",
         "empty",
         "left",
+        "waiting",
         "services",
         "controller",
         "monitoring",

@@ -14,7 +14,7 @@ from ansible.plugins.inventory import BaseInventoryPlugin
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from fleetctl.errors import FleetError
-from fleetctl.rack import Rack, RackPaths, load_rack
+from fleetctl.rack import Rack, RackPaths, dhcp, load_rack
 from fleetctl.rack import variables as rack_vars
 from fleetctl.state import State
 
@@ -24,8 +24,9 @@ short_description: Hosts, groups and variables of a phone rack
 description:
   - Reads a rack file, the lock file that enrolment wrote for it, and the rack's state.
   - Gives one host a phone, the hosts C(services) and C(controller), the groups C(phones),
-    C(monitoring), C(drained), C(empty) (places without a phone) and C(left) (phones without a
-    place), one group a switch, and one for each group of the rack file.
+    C(monitoring), C(drained), C(empty) (places without a phone), C(waiting) (phones that were not
+    met on the wire yet) and C(left) (phones without a place), one group a switch, and one for each
+    group of the rack file.
 """
 
 EXAMPLES = r"""
@@ -93,6 +94,7 @@ class InventoryModule(BaseInventoryPlugin):
             self.inventory.add_host(phone.name)
             self._set(phone.name, rack_vars.phone_variables(phone, paths))
         self._add_group("left", list(rack.left))
+        self._add_group("waiting", dhcp.nowhere(rack))
         for group, members in rack.groups.items():
             self._add_group(group, members)
         self._set("phones", rack_vars.phones_variables(rack, paths))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fleetctl.rack import RackPaths
-from fleetctl.remote import Fault
+from fleetctl.remote import Fault, Result, faults
 from fleetctl.remote.openssh import explain
 from fleetctl.state import State
 
@@ -77,13 +77,36 @@ def test_phones_that_fail_alike_stand_on_one_line_and_only_the_silent_count_as_m
     phones = {"phone001": silence, "phone002": CHANGED, "phone003": silence}
     addresses = {name: f"10.0.0.{place}" for place, name in enumerate(phones)}
 
-    lines, missed = report().explained(phones, addresses)
+    lines, missed = report().explained(phones, addresses, {})
 
     assert len(lines) == 2
     assert lines[0].startswith("phone[001,003] is unreachable: no route to host")
     assert lines[1].startswith("the host key of phone002 is not the one it was enrolled with")
     assert "`fleetctl enroll --replace phone002`" in lines[1]
     assert missed.keys() == {"phone001", "phone003"}
+
+
+def test_a_phone_that_is_asked_again_tells_more_than_ssh_does() -> None:
+    """Of these two OpenSSH's client says the same, or nothing that helps."""
+    closed = "kex_exchange_identification: Connection closed by remote host"
+    phones = dict.fromkeys(("phone001", "phone002"), closed)
+    addresses = dict.fromkeys(phones, "10.0.0.1")
+    again = {
+        "phone001": Result(None, error=faults.throttled("phone001", "10.0.0.1")),
+        "phone002": Result(0),
+    }
+
+    lines, missed = report().explained(phones, addresses, again)
+
+    assert lines[0].startswith("phone001 is throttled")
+    assert "wait a minute" in lines[0]
+    assert lines[1].startswith("phone002 stopped answering")
+    assert lines[1].endswith("it answers by now: run this for it again")
+    assert missed == {}
+
+
+def test_of_a_rack_that_cannot_be_read_nobody_is_asked(tmp_path: Path) -> None:
+    assert report().ask(str(tmp_path / "none.yml"), ["phone001"]) == {}
 
 
 def test_what_was_silent_is_lost_afterwards(

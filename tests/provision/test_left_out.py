@@ -1,0 +1,69 @@
+"""Phones that take no part in a run are told once, at its end, and stop nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleetctl.rack import RackPaths
+from fleetctl.rack.lock import Locked, write_lock
+
+PROJECT = Path(__file__).resolve().parents[2]
+PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
+RACK = """
+rack: lab
+network: {cidr: 127.77.3.0/28, medium: ethernet, dhcp: ours, controller: 127.77.3.1}
+phones: [{addresses: 127.77.3.3-5}]
+"""
+
+
+@pytest.fixture
+def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three phones, of which the last was never met on the wire; none of them answers."""
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path / "home"))
+    file = tmp_path / "rack.yml"
+    file.write_text(RACK)
+    entries = {f"phone00{n}": Locked(serial=f"R{n}", mac=f"02:00:00:00:00:0{n}") for n in (1, 2)}
+    paths = RackPaths("lab")
+    paths.ensure()
+    write_lock(paths.lock_file, "lab", entries | {"phone003": Locked(serial="R3")})
+    return file
+
+
+def site(rack: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    quick = ("-e", "termux_connect_retries=0", "-e", "ansible_ssh_timeout=2")
+    return subprocess.run(
+        [PLAYBOOK, "-i", rack, PROJECT / "playbooks/phones.yml", *quick, *arguments],
+        cwd=PROJECT,
+        env={**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"), "COLUMNS": "160"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_a_phone_that_waits_for_the_wire_is_left_out_by_name(rack: Path) -> None:
+    run = site(rack)
+
+    ready, reached = run.stdout.split("NOT READY")[1].split("NOT REACHED")
+    assert "phone003 without an address: its adapter is not known yet" in ready
+    assert "`fleetctl enroll --wire`" in ready
+    # The others were asked for all that, and each reason is said once.
+    told = [line for line in reached.splitlines() if "phone[001-002]" in line]
+    assert len(told) == 1
+    asked = run.stdout.split("Ask the phone what it has", 1)[1].split("PLAY RECAP")[0]
+    assert "phone001" in asked
+    assert "phone003" not in asked
+    assert run.returncode == 4
+
+
+def test_a_run_for_such_a_phone_alone_is_no_success(rack: Path) -> None:
+    run = site(rack, "-l", "phone003")
+
+    assert run.returncode == 2
+    assert "phone003 without an address" in " ".join(run.stdout.split())
+    assert "NOT READY" not in run.stdout
