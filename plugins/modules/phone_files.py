@@ -7,8 +7,8 @@ import base64
 import contextlib
 import hashlib
 import os
+import re
 import stat
-import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ description:
   - One task for what a role configures, since a task costs more than a file.
   - All new contents are written beside their places and validated first. Only when every one is
     good are they renamed into place, so that a mistake never takes half effect.
+  - What a run has left that was killed in between is removed by the next.
 options:
   files:
     description: The files, in the order in which they take effect.
@@ -79,6 +80,10 @@ written:
 """
 
 
+STAGED = "phonerack"
+"""How the names of files end that are not in their places yet; before it stands who writes."""
+
+
 class File(NamedTuple):
     """One file as it shall be."""
 
@@ -117,17 +122,25 @@ class File(NamedTuple):
     def differs(self) -> bool:
         return self.present() != self.content or self.present_mode() != self.mode
 
-    def stage(self) -> Path:
+    def stage(self, number: int) -> Path:
         """Write the new text beside its place, down to the disk."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        staged = self.path.with_name(f".{self.path.name}.{os.getpid()}.{number}.{STAGED}")
+        handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(self.content or b"")
             file.flush()
             os.fsync(file.fileno())
-        staged = Path(name)
         staged.chmod(self.mode)
         return staged
+
+    def leftovers(self) -> list[Path]:
+        """What others have staged for this place whose process is gone."""
+        if not self.path.parent.is_dir():
+            return []
+        pattern = re.compile(re.escape(f".{self.path.name}.") + rf"(\d+)\.\d+\.{STAGED}")
+        found = ((path, pattern.fullmatch(path.name)) for path in self.path.parent.iterdir())
+        return [path for path, match in found if match and not is_ours(int(match[1]))]
 
     def diff(self) -> dict[str, str]:
         mode = self.present_mode()
@@ -138,6 +151,15 @@ class File(NamedTuple):
             "before": shown(self.present()),
             "after": shown(self.content),
         }
+
+
+def is_ours(pid: int) -> bool:
+    """Whether a process of this user's has this number; another app's never writes here."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def shown(content: bytes | None) -> str:
@@ -163,8 +185,8 @@ def check(module: AnsibleModule, file: File, staged: Path) -> None:
 def write(module: AnsibleModule, files: list[File]) -> None:
     with contextlib.ExitStack() as cleanup:
         staged = []
-        for file in files:
-            temporary = file.stage()
+        for number, file in enumerate(files):
+            temporary = file.stage(number)
             cleanup.callback(temporary.unlink, missing_ok=True)
             staged.append((file, temporary))
         for file, temporary in staged:
@@ -198,6 +220,9 @@ def main() -> None:
         wanted = [File.parse(item, module.check_mode) for item in module.params["files"]]
         changed = [file for file in wanted if file.differs]
         diff = [file.diff() for file in changed]
+        if not module.check_mode:
+            for leftover in [path for file in wanted for path in file.leftovers()]:
+                leftover.unlink(missing_ok=True)
         if changed and not module.check_mode:
             write(module, changed)
     except ValueError as problem:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 from termux_prefix import ModuleFailure
@@ -150,3 +154,22 @@ class TestSource:
 
         assert str(tmp_path / "lib.so") in failure.value.result["msg"]
         assert names(tmp_path) == []
+
+
+def test_what_a_killed_run_has_left_is_gone_after_the_next(run_module, tmp_path):
+    """Killed after it has staged one file; a run that is still at work keeps its own."""
+    files = [{"path": str(tmp_path / "etc/name"), "content": "phone001\n"}]
+    run_module("phone_files", files=files)
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        at_work = tmp_path / f"etc/.name.{other.pid}.0.phonerack"
+        at_work.write_text("half")
+        run_module("phone_files", files=files)
+        assert names(tmp_path / "etc") == [at_work.name, "name"]
+        other.send_signal(signal.SIGKILL)
+    os.truncate(tmp_path / "etc/name", 0)
+
+    assert run_module("phone_files", files=files, check=True)["changed"] is True
+    assert names(tmp_path / "etc") == [at_work.name, "name"]
+    run_module("phone_files", files=files)
+    assert names(tmp_path / "etc") == ["name"]
+    assert run_module("phone_files", files=files)["changed"] is False
