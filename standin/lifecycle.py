@@ -205,14 +205,29 @@ def _await_ssh(address: str) -> None:
     raise StandinError(f"the services host's sshd at {address} does not answer")
 
 
-def down(rack: str) -> list[str]:
+def down(rack: str, wherever: bool = False) -> list[str]:
     """Remove all of a rack, however little of it is left; returns the hosts whose containers went.
 
-    Its folder goes too if it is a stand-in's.
+    Its folder goes too if it is a stand-in's. Raises StandinError for a rack of this name that is
+    kept in another home, unless `wherever`.
     """
     require_host()
     with exclusive(rack):
-        return _clear(rack, RackPaths(rack).dir)
+        folder = RackPaths(rack).dir
+        if not wherever:
+            _refuse_kept_elsewhere(rack, folder)
+        return _clear(rack, folder)
+
+
+def _refuse_kept_elsewhere(rack: str, folder: Path) -> None:
+    places = {Path(found.folder) for found in engine.containers(rack) if found.folder}
+    for place in sorted(places - {folder}):
+        # A rack whose folder was deleted is nobody's any more.
+        if is_standin(place):
+            raise StandinError(
+                f"rack `{rack}` is kept in {place}, not in {folder}: take it down there, by "
+                f"`PHONERACK_HOME={place.parent} fleetctl standin down`"
+            )
 
 
 def _clear(rack: str, folder: Path) -> list[str]:

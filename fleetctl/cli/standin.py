@@ -84,7 +84,7 @@ def up(
 
 
 @command.command()
-@click.option("--all", "every", is_flag=True, help="All stand-in racks on this machine.")
+@click.option("--all", "every", is_flag=True, help="All stand-in racks on this machine, of every home.")
 @click.option("--images", is_flag=True, help="Remove the images too.")
 @output_option
 @pass_app
@@ -98,7 +98,7 @@ def down(app: App, every: bool, images: bool, output: str) -> None:
         gone = {}
         for name in names:
             say(f"taking {name} down")
-            gone[name] = lifecycle.down(name)
+            gone[name] = lifecycle.down(name, wherever=every)
         if images:
             say("removing images")
             standin_images.remove_all()

@@ -137,15 +137,18 @@ def test_a_rack_in_the_network_of_another_is_refused_and_disturbs_nobody(
     rack.standin("down")
 
 
-def test_a_rack_that_is_up_elsewhere_under_the_same_name_is_refused(
+def test_a_rack_that_is_kept_elsewhere_under_the_same_name_is_refused_and_left_alone(
     rack: SmallRack, tmp_path: Path
 ) -> None:
     rack.standin("up")
     other = SmallRack(rack.name, rack.subnet, tmp_path)
     other.write()
-    refused = other.try_standin("up")
-    assert refused.returncode == 1
-    assert f"kept in {rack.folder}" in refused.stderr
+    for order in ("up", "down"):
+        refused = other.try_standin(order)
+        assert refused.returncode == 1
+        assert f"kept in {rack.folder}" in refused.stderr
+        assert "PHONERACK_HOME" in refused.stderr
+    assert rack.seen()["phone001"] == ("running", [])
     rack.standin("down")
 
 
