@@ -101,9 +101,7 @@ def _show(app: App, reports: Sequence[Report], *, by_usb: bool) -> None:
         say.print("Needs hands:")
         for one in hands:
             say.print(f"  {one.name or one.serial}: {one.reason}", markup=False)
-    if not any(one.end == "enrolled" for one in reports):
-        return
-    if by_usb:
+    if by_usb and any(one.end == "enrolled" and one.address is None for one in reports):
         where = {
             "ethernet": "unplug them, plug them into their hubs",
             "wifi": "have them join the rack's Wi-Fi",

@@ -84,7 +84,9 @@ def up(
 
 
 @command.command()
-@click.option("--all", "every", is_flag=True, help="All stand-in racks on this machine, of every home.")
+@click.option(
+    "--all", "every", is_flag=True, help="All stand-in racks on this machine, of every home."
+)
 @click.option("--images", is_flag=True, help="Remove the images too.")
 @output_option
 @pass_app

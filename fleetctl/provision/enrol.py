@@ -14,7 +14,7 @@ from typing import Literal
 
 from fleetctl.errors import FleetError
 from fleetctl.provision import android, enrol_facts, enrol_termux
-from fleetctl.provision.enrol_facts import Found
+from fleetctl.provision.enrol_facts import Found, Interface
 from fleetctl.provision.enrol_files import Luggage, gather
 from fleetctl.provision.enrol_termux import Failed, NeedsHands
 from fleetctl.provision.identity import Register
@@ -48,7 +48,8 @@ LINK_CURES = {
 
 @dataclass(slots=True)
 class Report:
-    """One phone's way through enrolment. `remarks`: what did not work and was not needed."""
+    """One phone's way through enrolment. `remarks`: what did not work and was not needed;
+    `address`: where it was met in the rack's network, if it was."""
 
     link: str
     serial: str
@@ -58,6 +59,7 @@ class Report:
     note: str = ""
     end: End | None = None
     reason: str = ""
+    address: str | None = None
     remarks: list[str] = field(default_factory=list)
 
 
@@ -96,9 +98,19 @@ async def enrol(
 
     Raises InputError for what the operator must put right first, AdbError where adb cannot work.
     """
-    lock = Register(rack, rack_file).entries()
     if options.replace:
         _refuse_busy(paths, options.replace)
+    reports = await _enrol_all(rack_file, rack, paths, options, watch)
+    with State(paths.state_db) as state:
+        known = [one.name for one in reports if one.end in ("enrolled", "known") and one.name]
+        state.record_adb(dict.fromkeys(known, True))
+    return reports
+
+
+async def _enrol_all(
+    rack_file: Path, rack: Rack, paths: RackPaths, options: Options, watch: Watch
+) -> list[Report]:
+    lock = Register(rack, rack_file).entries()
     async with session(paths) as adb:
         links = await _settled(adb, options.wait_seconds, watch)
         reports, found = await _look(adb, links, options)
@@ -289,10 +301,32 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     kept = before if before.serial == found.serial else Locked()
     entry = replace(kept, serial=found.serial, api_level=found.api_level)
     (register.replace if bench.replace else register.enrol)(name, entry, key)
+    on_wifi = network.medium == "wifi" and network.dhcp == "theirs"
+    if on_wifi and (met := await _meet_on_wifi(bench, phone, name, report)):
+        register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
+        report.address = met.address
     sign(bench.rack_file)
     if network.medium == "ethernet":
         # By this, Wi-Fi is switched off once ssh has answered over the wire.
         await phone.listen_on_network()
+
+
+async def _meet_on_wifi(
+    bench: Bench, phone: AdbPhone, name: str, report: Report
+) -> Interface | None:
+    """Where ssh answers in the rack's network: while it has adb, a phone keeps its Wi-Fi."""
+    met = await enrol_facts.interface_in(phone, bench.rack.network.cidr)
+    if met is None:
+        report.remarks.append(f"it has no address in {bench.rack.network.cidr}")
+        return None
+    paths = bench.paths
+    identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
+    try:
+        await log_in(name, met.address, identity, PHONE_PORT)
+    except PhoneError as problem:
+        report.remarks.append(str(problem))
+        return None
+    return met
 
 
 async def _settings(phone: AdbPhone, wanted: Sequence[android.Wish], report: Report) -> None:

@@ -1,13 +1,15 @@
 """What adb tells of a phone before it is enrolled, whether it can serve, and which place it takes.
 
-Pure, but for the one call that asks.
+Pure, but for the calls that ask.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
 from fleetctl.rack import InputError, Phone, Rack
 from fleetctl.rack.lock import Locked
@@ -82,6 +84,30 @@ def understand(link: str, said: str) -> Found:
             for name, code in re.findall(r"^package:(\S+) versionCode:(\d+)", apps, re.MULTILINE)
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A phone's way into a network: its address there, and the MAC that it shows."""
+
+    address: str
+    mac: str
+
+
+async def interface_in(phone: AdbPhone, cidr: IPv4Network) -> Interface | None:
+    """By which interface a phone is in this network; None while it is not. Raises AdbLost."""
+    said = await phone.shell("ip -o -4 address show; ip -o link show")
+    return find_interface(said.stdout, cidr)
+
+
+def find_interface(said: str, cidr: IPv4Network) -> Interface | None:
+    """Out of what `ip -o address` and `ip -o link` printed."""
+    macs = dict(re.findall(r"^\d+: ([^\s:@]+).*link/ether ([0-9a-fA-F:]{17})", said, re.MULTILINE))
+    for name, address in re.findall(r"^\d+: ([^\s:@]+).*\sinet ([\d.]+)[/ ]", said, re.MULTILINE):
+        with suppress(AddressValueError):
+            if name in macs and IPv4Address(address) in cidr:
+                return Interface(address, macs[name].lower())
+    return None
 
 
 def unfit(found: Found, place: Phone) -> list[str]:

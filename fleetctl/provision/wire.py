@@ -24,6 +24,7 @@ from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key, log_in
 from fleetctl.remote.services import ServicesError, ServicesHost, services_host
+from fleetctl.state import State
 
 LEASES = "/var/lib/misc/phonerack.leases"
 RESERVATIONS = "/var/lib/phonerack/dhcp/rack"
@@ -144,6 +145,7 @@ async def enrol_on_wire(
                 place = search.met[name]
                 ours = rack.network.dhcp == "ours"
                 address = rack.phones[name].address if ours else place.address
+                report.address = address
                 entry = replace(lock[name], mac=place.mac, address=address)
                 register.enrol(name, entry, keys[name])
         watch(reports)
@@ -280,6 +282,8 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
     said = await bench.adb.connect(endpoint)
     links = {link.name: link.state for link in await bench.adb.links()}
     state = links.get(endpoint)
+    with State(bench.paths.state_db) as known:
+        known.record_adb({name: state == "device"})
     if state != "device":
         report.end = "needs-hands"
         report.reason = (

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.provision.enrol_facts import Found, assign, understand, unfit
+from fleetctl.provision.enrol_facts import (
+    Found,
+    Interface,
+    assign,
+    find_interface,
+    understand,
+    unfit,
+)
 from fleetctl.rack import InputError, Network, Phone, Rack
 from fleetctl.rack.lock import Locked
 
@@ -158,3 +165,24 @@ def test_no_two_phones_take_one_place(serials: list[str], count: int, data: st.D
     assert set(taken.places) | set(taken.refused) == set(serials)
     for serial, name in taken.places.items():
         assert lock.get(name, Locked(serial=serial)).serial == serial
+
+
+IP = """1: lo    inet 127.0.0.1/8 scope host lo\\       valid_lft forever preferred_lft forever
+21: rmnet0    inet 10.77.3.4/30 scope global rmnet0\\       valid_lft forever
+30: wlan0    inet 192.168.1.20/24 brd 192.168.1.255 scope global wlan0\\       valid_lft forever
+1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue\\    link/loopback 00:00:00:00:00:00 brd 0
+21: rmnet0: <UP,LOWER_UP> mtu 1500 qdisc mq state UNKNOWN\\    link/[519]
+30: wlan0: <BROADCAST,UP,LOWER_UP> mtu 1500 qdisc mq\\    link/ether 3A:11:22:33:44:55 brd ff:ff
+"""
+
+
+def test_a_phones_wifi_is_known_by_the_racks_network() -> None:
+    found = find_interface(IP, IPv4Network("192.168.1.0/24"))
+    assert found == Interface("192.168.1.20", "3a:11:22:33:44:55")
+    for other in ("192.168.2.0/24", "10.77.3.0/24", "127.0.0.0/8"):
+        assert find_interface(IP, IPv4Network(other)) is None
+
+
+@given(st.text())
+def test_whatever_ip_prints_there_is_an_answer(text: str) -> None:
+    find_interface(text, IPv4Network("10.0.0.0/8"))

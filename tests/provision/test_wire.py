@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from fleetctl.provision.enrol import Report
 from fleetctl.provision.wire import Met, Search, addresses_to_ask, doubles, parse_leases
 from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths
 from fleetctl.remote.adb import Link
+from fleetctl.state import State
 
 LEASES = """1764450000 02:F0:4e:c2:52:29 10.1.0.182 * 01:02:f0
 0 02:d9:52:c6:9a:7b 10.1.0.12 phone002 *
@@ -104,27 +106,35 @@ class ClosedAdb:
         return []
 
 
-def finish(monkeypatch: pytest.MonkeyPatch, rack: Rack) -> Report:
+def finish(monkeypatch: pytest.MonkeyPatch, home: Path, rack: Rack) -> Report:
     """The end of phone002's enrolment: ssh answers, adb does not."""
 
     async def log_in(*_: object) -> None: ...
 
     monkeypatch.setattr(wire, "log_in", log_in)
+    monkeypatch.setenv("PHONERACK_HOME", str(home))
+    RackPaths("lab").ensure()
     bench = wire._Bench(rack, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
     report = Report("R1", "R1", "phone002")
     asyncio.run(wire._finish(bench, report, Met("10.1.0.4", "02::4")))
     return report
 
 
-def test_on_wifi_adb_is_not_asked_for_and_wifi_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_wifi_adb_is_not_asked_for_and_wifi_stays(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     network = Network(IPv4Network("10.1.0.0/28"), "wifi", controller="10.1.0.1")
-    assert finish(monkeypatch, Rack("lab", network, RACK.phones)).end == "enrolled"
+    assert finish(monkeypatch, tmp_path, Rack("lab", network, RACK.phones)).end == "enrolled"
 
 
 def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    report = finish(monkeypatch, RACK)
+    report = finish(monkeypatch, tmp_path, RACK)
     assert report.end == "needs-hands"
     assert "ssh answers, but adb does not" in report.reason
     assert "Wi-Fi" in report.reason
+    with State(RackPaths("lab").state_db) as state:
+        known = state.phones()["phone002"]
+    assert known.adb is not None
+    assert not known.adb.answered
