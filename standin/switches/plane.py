@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from standin.switches.state import PortEffect
+from standin.switches.state import PortEffect, nominal_mbits
 
 
 class Learnt(NamedTuple):
@@ -30,12 +30,16 @@ class Neighbour(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """Octets and frames of one port since the switch came up."""
+    """What has passed one port, or has not, since the switch came up."""
 
     octets_in: int = 0
     frames_in: int = 0
     octets_out: int = 0
     frames_out: int = 0
+    errors_in: int = 0
+    errors_out: int = 0
+    discards_in: int = 0
+    discards_out: int = 0
 
 
 class DataPlane(Protocol):
@@ -46,6 +50,9 @@ class DataPlane(Protocol):
 
     def linked(self, port: str) -> bool:
         """Whether the port has a carrier."""
+
+    def speed_mbits(self, port: str) -> int:
+        """What a port with a carrier has agreed on with its other end; 0 without one."""
 
     def learnt(self) -> list[Learnt]:
         """The MAC table."""
@@ -163,6 +170,11 @@ class MemoryPlane:
         effect = self.network.effects.get(self.switch, {}).get(port)
         plugged = end in self.network.hosts.values() or self.network.cable_at(end) is not None
         return bool(effect and effect.up and plugged)
+
+    def speed_mbits(self, port: str) -> int:
+        if not self.linked(port):
+            return 0
+        return self.network.effects[self.switch][port].speed_mbits or nominal_mbits(port)
 
     def learnt(self) -> list[Learnt]:
         return sorted(self.network.heard(self.switch))

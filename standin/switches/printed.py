@@ -91,12 +91,10 @@ def _link(device: Device, name: str, port: Interface) -> tuple[str, str, str]:
         return "disabled", "auto", "auto"
     if not device.plane.linked(name):
         return "notconnect", "auto", "auto"
-    slow = "speed 100" in port.other
-    return (
-        "connected",
-        "a-full",
-        ("a-100" if slow else "a-1000") if device.kind == "ios" else ("100M" if slow else "1G"),
-    )
+    mbits = device.plane.speed_mbits(name)
+    if device.kind == "ios":
+        return "connected", "a-full", "a-10G" if mbits == 10_000 else f"a-{mbits}"
+    return "connected", "a-full", f"{mbits // 1000}G" if mbits >= 1000 else f"{mbits}M"
 
 
 def counters(device: Device) -> Iterator[str]:

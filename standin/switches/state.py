@@ -64,17 +64,26 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class PortEffect:
-    """What the data plane must do at one port; `untagged` is None where untagged frames go."""
+    """What the data plane must do at one port; `untagged` is None where untagged frames go.
+
+    `speed_mbits` is what the port is held to, if anything.
+    """
 
     up: bool
     untagged: int | None
     tagged: frozenset[int]
     group: int | None = None
+    speed_mbits: int | None = None
 
     @property
     def vlans(self) -> frozenset[int]:
         """All VLANs that pass here."""
         return self.tagged | ({self.untagged} if self.untagged is not None else set())
+
+
+def nominal_mbits(interface: str) -> int:
+    """What a port of this name can do."""
+    return 10_000 if interface.startswith("TenGigabit") else 1_000
 
 
 BUNDLED = ("mode", "access_vlan", "native_vlan", "allowed")
@@ -100,13 +109,14 @@ def effects(settings: Settings, strict_bundles: bool) -> dict[str, PortEffect]:
         ruling = bundles.get(f"port-channel{port.group}", port)
         alike = all(getattr(port, item) == getattr(ruling, item) for item in BUNDLED)
         up = not (port.shutdown or ruling.shutdown) and (alike or not strict_bundles)
+        speed = next((int(line[6:]) for line in port.other if line.startswith("speed ")), None)
         if ruling.mode == "trunk":
             native = ruling.native_vlan
             passing = ruling.allowed & known
             untagged = native if native in passing else None
-            effect = PortEffect(up, untagged, passing - {native}, port.group)
+            effect = PortEffect(up, untagged, passing - {native}, port.group, speed)
         else:
             vlan = ruling.access_vlan if ruling.access_vlan in known else None
-            effect = PortEffect(up, vlan, frozenset(), port.group)
+            effect = PortEffect(up, vlan, frozenset(), port.group, speed)
         found[name] = effect
     return found
