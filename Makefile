@@ -26,11 +26,11 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	mypy
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
-unit: setup-dev ## the fast tests: seconds, no container
-	pytest -q -n 2 -m "not standin and not lab and not soak"
+unit: setup-dev ## the fast tests, no container; four at once, since the real tools among them mostly wait
+	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak"
 
 whole: setup-dev ## the tests on stand-in phones: two racks side by side, since most of it is waiting
-	tools/as-root pytest -q -n 2 --dist loadfile -m "(standin or lab) and not soak"
+	tools/as-root pytest -q -n 2 --dist loadfile --durations 40 -m "(standin or lab) and not soak"
 
 soak: setup-dev ## the long tests, in the background: docs/soak.md tells what they found
 	@tools/as-root tools/soak.py start
