@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from exporters.metrics import CATALOGUE, Metric
-from exporters.sampler import Snapshot
+from exporters.metrics import CATALOGUE, Metric, Sample
+
+
+class Samples(Protocol):
+    """Something that was read before."""
+
+    def samples(self) -> Iterator[Sample]: ...
 
 
 class SnapshotCollector(Collector):
-    def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
+    def __init__(
+        self, snapshot: Callable[[], Samples], catalogue: Iterable[Metric] = CATALOGUE
+    ) -> None:
         self._snapshot = snapshot
+        self._catalogue = tuple(catalogue)
 
     def describe(self) -> Iterable[Family]:
         """Without it, registering would call `collect` to learn the names."""
-        return [metric.family() for metric in CATALOGUE]
+        return [metric.family() for metric in self._catalogue]
 
     def collect(self) -> Iterable[Family]:
         families: dict[Metric, CounterMetricFamily | GaugeMetricFamily] = {}
@@ -28,8 +37,10 @@ class SnapshotCollector(Collector):
         return families.values()
 
 
-def registry(snapshot: Callable[[], Snapshot]) -> CollectorRegistry:
+def registry(
+    snapshot: Callable[[], Samples], catalogue: Iterable[Metric] = CATALOGUE
+) -> CollectorRegistry:
     """A registry of its own: prometheus_client's default one adds garbage collector statistics."""
     own = CollectorRegistry()
-    own.register(SnapshotCollector(snapshot))
+    own.register(SnapshotCollector(snapshot, catalogue))
     return own

@@ -38,6 +38,7 @@ FORMAT = 2
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_PACKAGES = ("trainer", "exporters")
+_NOT_FOR_PHONES = "exporters/switches"
 _VENDORED = "prometheus-client"
 
 
@@ -184,6 +185,7 @@ def _python_files() -> dict[str, bytes]:
         f"python/{path.relative_to(_ROOT)}": path.read_bytes()
         for package in _OWN_PACKAGES
         for path in (_ROOT / package).rglob("*.py")
+        if not path.is_relative_to(_ROOT / _NOT_FOR_PHONES)
     }
     for entry in metadata.files(_VENDORED) or ():
         if entry.suffix == ".py":

@@ -45,7 +45,16 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_phone_packages": phone_packages(rack),
         "rack_architectures": sorted({ARCHITECTURES[p.target] for p in rack.phones.values()}),
         "rack_thresholds": asdict(rack.thresholds),
+        "rack_watched_switches": watched_switches(rack),
     }
+
+
+def watched_switches(rack: Rack) -> list[str]:
+    """Switches that are asked by SNMP."""
+    if not rack.network.snmp_community:
+        return []
+    switches = rack.switches.values()
+    return [item.name for item in switches if item.platform != "unmanaged" and item.address]
 
 
 def phone_packages(rack: Rack) -> list[str]:

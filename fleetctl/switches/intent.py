@@ -40,7 +40,7 @@ class SwitchIntent:
     """One switch. `vlans` names all VLANs, `vlan` is the phones', `mtu_bytes` their network's.
 
     `address` is where phonerack reaches it. `snmp_community` is the name of a secret, and
-    `controller` the only address that may use it.
+    `readers` are the only addresses that may use it: the controller and the services host.
     """
 
     switch: str
@@ -53,7 +53,7 @@ class SwitchIntent:
     mtu_bytes: int
     location: str
     snmp_community: str | None
-    controller: str | None
+    readers: tuple[str, ...]
 
     @cached_property
     def by_interface(self) -> dict[str, PortIntent]:
@@ -100,5 +100,5 @@ def intend(rack: Rack, switch: Switch, interfaces: tuple[str, ...]) -> SwitchInt
         mtu_bytes=network.mtu,
         location=rack.name,
         snmp_community=network.snmp_community,
-        controller=network.controller,
+        readers=tuple(dict.fromkeys(filter(None, (network.controller, network.services)))),
     )

@@ -12,7 +12,7 @@ import standin.switches.lines  # noqa: F401  fills the editor's tables
 from standin.switches.editor import Kind
 from standin.switches.factory import factory_settings
 from standin.switches.plane import DataPlane
-from standin.switches.state import Settings, effects
+from standin.switches.state import Interface, Settings, effects
 
 type Fault = Literal["freeze", "drop", "power-off"]
 
@@ -40,6 +40,10 @@ class Knobs:
     asks_before_saving: bool = False
     revert_timer: bool = True
     """Whether IOS knows `configure terminal revert timer`; old ones do not."""
+
+    celsius: float = 41.0
+    poe_watts: float = 0.0
+    """Power over Ethernet that it can give; a switch without gives none."""
 
     reject: str = ""
     """A regular expression; lines of configuration that match are invalid input."""
@@ -109,6 +113,9 @@ class Device:
     down: bool = False
     booting_until: float = 0.0
     frozen_until: float | None = None
+    loads: dict[str, float] = field(default_factory=dict)
+    """Watts that what is plugged into a port takes from it, and cannot do without."""
+
     on_message: list[Callable[[str], None]] = field(default_factory=list)
     """Called with what the switch prints on every terminal by itself."""
 
@@ -117,6 +124,10 @@ class Device:
 
     on_down: list[Callable[[], None]] = field(default_factory=list)
     """Called when it goes down; every connection ends."""
+
+    _started: float = field(init=False)
+    _links: dict[str, tuple[bool, float]] = field(default_factory=dict)
+    """Carriers as last seen, and the uptime at which each last changed."""
 
     _warnings_left: list[int] = field(default_factory=list)
     lines_entered: int = 0
@@ -128,7 +139,12 @@ class Device:
         for user in self.accounts:
             self.running.users[user] = "$1$mERr$hx5rVt7rPNoS4wqbXKX7m0"
         self.startup = self.running.copy()
+        self._started = self.clock()
         self.changed()
+
+    @property
+    def uptime_seconds(self) -> float:
+        return self.clock() - max(self._started, self.booting_until)
 
     @property
     def frozen(self) -> bool:
@@ -141,9 +157,44 @@ class Device:
     def changed(self) -> None:
         """The settings have changed; the ports follow."""
         ports = effects(self.running, strict_bundles=self.kind == "ios")
-        if self.down:
-            ports = {name: replace(port, up=False) for name, port in ports.items()}
-        self.plane.apply(ports)
+        unfed = {name for name in self.loads if not self.fed_watts(name)}
+        self.plane.apply(
+            {
+                name: replace(port, up=port.up and not self.down and name not in unfed)
+                for name, port in ports.items()
+            }
+        )
+
+    # --- ports ----------------------------------------------------------------------------------
+
+    @staticmethod
+    def is_physical(name: str) -> bool:
+        return not name.startswith(("Port-", "Vlan", "Management"))
+
+    def look_at_links(self) -> None:
+        """Notice carriers that have come or gone."""
+        for name in filter(self.is_physical, self.running.interfaces):
+            self.link(name)
+
+    def link(self, name: str) -> tuple[bool, float]:
+        """Whether a port has a carrier, and at what uptime in seconds that was last noticed to
+        have changed."""
+        if not self.is_physical(name):
+            return name in self.running.interfaces, 0.0
+        linked = self.plane.linked(name)
+        if name not in self._links or self._links[name][0] != linked:
+            self._links[name] = (linked, self.uptime_seconds)
+        return self._links[name]
+
+    def is_poe_off(self, port: Interface) -> bool:
+        return "power inline never" in port.other
+
+    def fed_watts(self, name: str) -> float:
+        """What the port gives to a device that it feeds, 0 if it feeds none."""
+        port = self.running.interfaces.get(name)
+        if not self.knobs.poe_watts or self.down or port is None or self.is_poe_off(port):
+            return 0.0
+        return self.loads.get(name, 0.0)
 
     def save(self) -> None:
         self.startup = self.running.copy()

@@ -86,6 +86,9 @@ class MemoryNetwork:
     """MAC of the host from which switches are managed; None: by a network of their own."""
 
     management_vlan: int = 1
+    traffic: dict[End, Counters] = field(default_factory=dict)
+    speeds: dict[End, int] = field(default_factory=dict)
+    """Megabits a second of links that are slower than a gigabit."""
 
     def plane(self, switch: str) -> MemoryPlane:
         return MemoryPlane(self, switch)
@@ -174,7 +177,8 @@ class MemoryPlane:
     def speed_mbits(self, port: str) -> int:
         if not self.linked(port):
             return 0
-        return self.network.effects[self.switch][port].speed_mbits or nominal_mbits(port)
+        held = self.network.effects[self.switch][port].speed_mbits or nominal_mbits(port)
+        return min(held, self.network.speeds.get(End(self.switch, port), held))
 
     def learnt(self) -> list[Learnt]:
         return sorted(self.network.heard(self.switch))
@@ -188,8 +192,8 @@ class MemoryPlane:
                 found.append(Neighbour(port, name, there.port))
         return found
 
-    def counters(self, _: str) -> Counters:
-        return Counters()
+    def counters(self, port: str) -> Counters:
+        return self.network.traffic.get(End(self.switch, port), Counters())
 
     def manageable(self) -> bool:
         return self.network.manageable(self.switch)

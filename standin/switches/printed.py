@@ -56,15 +56,11 @@ def vlan_brief(device: Device) -> Iterator[str]:
         members = [
             short(port)
             for port, item in device.running.interfaces.items()
-            if _is_physical(port) and item.mode != "trunk" and item.access_vlan == vlan
+            if Device.is_physical(port) and item.mode != "trunk" and item.access_vlan == vlan
         ]
         rows = [", ".join(members[place : place + 4]) for place in range(0, len(members), 4)]
         yield f"{vlan:<4} {name[:32]:<32} {'active':<9} {rows[0] if rows else ''}".rstrip()
         yield from (f"{'':48}{row}" for row in rows[1:])
-
-
-def _is_physical(name: str) -> bool:
-    return not name.startswith(("Port-", "Vlan", "Management"))
 
 
 def interfaces_status(device: Device) -> Iterator[str]:
@@ -103,7 +99,7 @@ def counters(device: Device) -> Iterator[str]:
         yield ""
         yield f"Port            {heading:>12}  {frames:>12}"
         for name in device.running.interfaces:
-            if _is_physical(name):
+            if Device.is_physical(name):
                 found = device.plane.counters(name)
                 octets = found.octets_in if way == "in" else found.octets_out
                 count = found.frames_in if way == "in" else found.frames_out

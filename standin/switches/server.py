@@ -56,6 +56,7 @@ class SwitchServer:
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _devices: list[Device] = field(default_factory=list)
     _servers: list[asyncssh.SSHAcceptor] = field(default_factory=list)
+    _sockets: list[asyncio.DatagramTransport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -65,6 +66,10 @@ class SwitchServer:
     def serve(self, device: Device, address: str, port: int = 0) -> int:
         """Listen for one device; the port that was taken. From any thread."""
         return self._run(self._serve(device, address, port))
+
+    def serve_snmp(self, device: Device, address: str, port: int = 0) -> int:
+        """Answer SNMP for one device; the UDP port that was taken. From any thread."""
+        return self._run(self._serve_snmp(device, address, port))
 
     def on(self, device: Device, act: Callable[[Device], Any]) -> Any:
         """Look at a device, or change it, between two of its lines. From any thread."""
@@ -89,6 +94,8 @@ class SwitchServer:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
+        for socket in self._sockets:
+            socket.close()
         for device in self._devices:
             for close in list(device.on_down):
                 close()
@@ -103,6 +110,16 @@ class SwitchServer:
             for device in self._devices:
                 device.tick()
             await asyncio.sleep(_TICK_SECONDS)
+
+    async def _serve_snmp(self, device: Device, address: str, port: int) -> int:
+        from standin.switches.agent import SnmpAgent
+
+        socket, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: SnmpAgent(device), (address, port)
+        )
+        self._sockets.append(socket)
+        taken: int = socket.get_extra_info("sockname")[1]
+        return taken
 
     async def _serve(self, device: Device, address: str, port: int) -> int:
         async def talk(process: asyncssh.SSHServerProcess[str]) -> None:

@@ -107,3 +107,19 @@ def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[...
     yield make
     for item in made:
         item.close()
+
+
+@pytest.fixture(params=list(KINDS))
+def watched(request: pytest.FixtureRequest, lab: Callable[..., Any], tmp_path: Path) -> Any:
+    """A provisioned switch of each platform that the exporter may ask."""
+    from watched import Watched
+
+    return Watched(lab(request.param), tmp_path)
+
+
+@pytest.fixture
+def poe(lab: Callable[..., Any], tmp_path: Path) -> Any:
+    """An IOS switch of that kind that feeds devices."""
+    from watched import Watched
+
+    return Watched(lab("cisco_ios", poe_watts=370.0), tmp_path)

@@ -19,7 +19,7 @@ from fleetctl.switches.secrets import marker
 from fleetctl.switches.vlans import ALL, fold_vlans, parse_vlans
 
 SNMP_LIST = "phonerack-snmp"
-"""Access list that lets only the controller ask; it marks the community that is ours."""
+"""Access list that lets only the rack's own hosts ask; it marks the community that is ours."""
 
 ALLOWED = "switchport trunk allowed vlan "
 ACCESS = "switchport access vlan "
@@ -128,7 +128,7 @@ class IosLike(Platform):
 
     @abstractmethod
     def community_line(self, community: str) -> str:
-        """The line that lets the controller read, and nobody else."""
+        """The line that lets the readers of SNMP_LIST read, and nobody else."""
 
     def intended(self, intent: SwitchIntent) -> Config:
         config: dict[str, tuple[str, ...]] = {f"hostname {intent.hostname}": ()}
@@ -149,10 +149,11 @@ class IosLike(Platform):
         return (f"{ALLOWED}{fold_vlans(intent.vlans)}", "switchport mode trunk")
 
     def _intended_snmp(self, intent: SwitchIntent) -> dict[str, tuple[str, ...]]:
-        if not (intent.snmp_community and intent.controller):
+        if not (intent.snmp_community and intent.readers):
             return {}
+        readers = tuple(f"permit {address}" for address in intent.readers)
         return {
-            f"ip access-list standard {SNMP_LIST}": (f"permit {intent.controller}",),
+            f"ip access-list standard {SNMP_LIST}": readers,
             self.community_line(marker(intent.snmp_community)): (),
             f"snmp-server location {intent.location}": (),
         }

@@ -1,0 +1,1 @@
+"""What switches say about themselves by SNMP. Runs on the services host, not on phones."""

@@ -1,0 +1,173 @@
+"""The rules and what Prometheus scrapes, rendered as the role does it; promtool is the judge."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+import pytest
+import yaml
+
+from exporters.metrics import CATALOGUE
+from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
+
+if TYPE_CHECKING:
+    from conftest import RackUnderTest
+
+PROJECT = Path(__file__).resolve().parents[2]
+ROLE = PROJECT / "roles/monitoring"
+SWITCHES = ["sw1", "sw2"]
+METRICS = {metric.name for metric in (*CATALOGUE, *OF_SWITCHES)} | {"up"}
+
+
+def rendered(name: str, switches: list[str]) -> str:
+    """A template of the role with its defaults, on a rack with these switches."""
+    given: dict[str, Any] = {
+        **yaml.safe_load((ROLE / "defaults/main.yml").read_text()),
+        "ansible_managed": "by a test",
+        "rack_name": "lab",
+        "rack_thresholds": {"max_clock_skew_seconds": 30.0},
+        "rack_services_address": "10.0.0.2",
+        "rack_watched_switches": switches,
+        "_monitoring_rules": "/etc/prometheus/phonerack/rules.yml",
+        "_monitoring_targets": "/etc/prometheus/phonerack/phones.json",
+        "_monitoring_address": "10.0.0.2:9090",
+        "_monitoring_switches_port": 9866,
+    }
+    environment = jinja2.Environment(
+        trim_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # noqa: S701
+    )
+    return environment.from_string((ROLE / f"templates/{name}.j2").read_text()).render(given)
+
+
+def alerts(switches: list[str]) -> dict[str, dict[str, Any]]:
+    groups = yaml.safe_load(rendered("rules.yml", switches))["groups"]
+    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
+
+
+ALERTS = alerts(SWITCHES)
+
+
+def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
+    pages = re.findall(r"^## (\w+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE)
+    assert sorted(pages) == sorted(ALERTS)
+
+
+@pytest.mark.parametrize("name", list(ALERTS))
+def test_an_alert_says_what_how_bad_and_what_to_do(name: str) -> None:
+    rule = ALERTS[name]
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    assert set(rule["annotations"]) == {"summary", "cure", "runbook"}
+    assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{name.lower()}"
+
+
+@pytest.mark.parametrize("name", list(ALERTS))
+def test_an_alert_asks_for_what_the_exporters_give(name: str) -> None:
+    expression = ALERTS[name]["expr"]
+    asked = set(re.findall(r"\b(?:phonerack_\w+|up\b)", expression))
+    assert asked
+    assert asked <= METRICS
+
+
+def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() -> None:
+    assert list(alerts([])) == ["PhoneClockOff"]
+    jobs = yaml.safe_load(rendered("prometheus.yml", []))["scrape_configs"]
+    assert [job["job_name"] for job in jobs] == ["phone", "prometheus"]
+    jobs = yaml.safe_load(rendered("prometheus.yml", SWITCHES))["scrape_configs"]
+    assert [job["job_name"] for job in jobs] == ["phone", "switches", "prometheus"]
+
+
+PORT = 'switch="sw1", port="1", phone="phone001"'
+SERIES = {
+    'up{job="switches"}': "1x20",
+    'phonerack_switch_up{switch="sw1"}': "1x20",
+    'phonerack_switch_up{switch="sw2"}': "1x20",
+    'phonerack_switch_uptime_seconds{switch="sw1"}': "1000+60x20",
+    'phonerack_switch_temperature_celsius{switch="sw1", sensor="inlet"}': "41x20",
+    'phonerack_switch_poe_power_watts{switch="sw1"}': "300x20",
+    'phonerack_switch_poe_limit_watts{switch="sw1"}': "740x20",
+    f'phonerack_switch_drift{{{PORT}, setting="vlan"}}': "0x20",
+    f"phonerack_switch_port_speed_bytes{{{PORT}}}": "125000000x20",
+    f"phonerack_switch_port_full_duplex{{{PORT}}}": "1x20",
+    f"phonerack_switch_port_flaps_total{{{PORT}}}": "5x20",
+    f"phonerack_switch_port_receive_errors_total{{{PORT}}}": "100+1x20",
+}
+"""A rack where nothing is wrong: series and what they hold, minute by minute."""
+
+WRONG = {
+    "SwitchExporterDown": ('up{job="switches"}', "0x20"),
+    "SwitchNotRead": ('phonerack_switch_up{switch="sw1"}', "0x20"),
+    "SwitchMissing": ('phonerack_switch_up{switch="sw2"}', "1 _x20"),
+    "SwitchRestarted": ('phonerack_switch_uptime_seconds{switch="sw1"}', "1000+60x10 5+60x9"),
+    "SwitchHot": ('phonerack_switch_temperature_celsius{switch="sw1", sensor="inlet"}', "75x20"),
+    "SwitchPowerShort": ('phonerack_switch_poe_power_watts{switch="sw1"}', "700x20"),
+    "SwitchDrift": (f'phonerack_switch_drift{{{PORT}, setting="vlan"}}', "1x20"),
+    "PhoneLinkSlow": (f"phonerack_switch_port_speed_bytes{{{PORT}}}", "12500000x20"),
+    "PhoneLinkHalfDuplex": (f"phonerack_switch_port_full_duplex{{{PORT}}}", "0x20"),
+    "PhoneLinkFlaps": (f"phonerack_switch_port_flaps_total{{{PORT}}}", "5x10 9x9"),
+    "PhoneLinkErrors": (f"phonerack_switch_port_receive_errors_total{{{PORT}}}", "100+5x20"),
+}
+"""What goes wrong for each alert."""
+
+
+def rule_tests() -> str:
+    """promtool's test file: each alert fires for its own trouble and nothing fires without one."""
+    cases: list[tuple[str, dict[str, str]]] = [("", SERIES)]
+    cases += [(name, SERIES | {series: values}) for name, (series, values) in WRONG.items()]
+    tests = [
+        {
+            "interval": "1m",
+            "input_series": [
+                {"series": series, "values": values} for series, values in held.items()
+            ],
+            "promql_expr_test": [
+                {
+                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                    "eval_time": "15m",
+                    "exp_samples": [
+                        {"labels": f'{{alertname="{one}"}}', "value": 1} for one in [name] if one
+                    ],
+                }
+            ],
+        }
+        for name, held in cases
+    ]
+    return yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests})
+
+
+def test_every_alert_about_switches_is_tried() -> None:
+    assert set(WRONG) == set(ALERTS) - {"PhoneClockOff"}
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool")
+def test_promtool_here_finds_each_alert_for_its_trouble(tmp_path: Path) -> None:
+    (tmp_path / "rules.yml").write_text(rendered("rules.yml", SWITCHES))
+    (tmp_path / "tests.yml").write_text(rule_tests())
+    for command in (["check", "rules", "rules.yml"], ["test", "rules", "tests.yml"]):
+        done = subprocess.run(
+            ["promtool", *command], cwd=tmp_path, text=True, capture_output=True, timeout=120
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.standin
+def test_the_services_hosts_promtool_finds_each_alert_for_its_trouble(
+    provisioned_rack: RackUnderTest,
+) -> None:
+    script = "cd $(mktemp -d) && cat >all && csplit -s all /^---$/ && mv xx00 rules.yml && "
+    script += "sed 1d xx01 >tests.yml && promtool check rules rules.yml && "
+    script += "promtool test rules tests.yml"
+    done = subprocess.run(
+        ["podman", "exec", "-i", f"pr-{provisioned_rack.folder.name}-services", "sh", "-c", script],
+        input=f"{rendered('rules.yml', SWITCHES)}\n---\n{rule_tests()}",
+        text=True,
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
