@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.switch_options import SwitchOptions, switch_options
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 @click.command("cables")
 @click.option("--adopt", is_flag=True, help="Write MACs that were found into the lock file.")
 @click.option("--yes", is_flag=True, help="Adopt without asking.")
-@click.option("--port", type=int, default=22, show_default=True, help="Ssh port of the switches.")
+@switch_options
 @output_option
 @pass_app
-def check_cables(app: App, adopt: bool, yes: bool, port: int, output: str) -> int:
+def check_cables(app: App, adopt: bool, yes: bool, login: SwitchOptions, output: str) -> int:
     """Check where phones are plugged in, by what the switches have heard.
 
-    Passwords come from the environment, such as $SWITCH_PASSWORD. Ends with 3 when phones are not
-    where the rack file says, or that is not known.
+    Passwords come from the vault or the environment, such as $SWITCH_PASSWORD. Ends with 3 when
+    phones are not where the rack file says, or that is not known.
     """
     from fleetctl.switches.cabling import compare
-    from fleetctl.switches.fleet import Switches
     from fleetctl.switches.wiring import look
 
-    views, problems = look(Switches(app.rack, app.paths, port=port))
+    views, problems = look(login.switches(app))
     cabling = compare(app.rack, views)
     if output == "json":
         _print_json(app, cabling, problems)

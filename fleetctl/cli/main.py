@@ -24,6 +24,7 @@ COMMANDS = {
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
+    "provision": "Configure the switches.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",
     "stop": "Stop a run on all its phones.",

@@ -44,6 +44,11 @@ class Connected:
         job = self.job
         # In mid-session it may get either name: by the change, or by its end.
         hostnames = [job.intent.hostname]
+        hostnames += [
+            line.removeprefix("hostname ")
+            for line in job.wanted or ()
+            if line.startswith("hostname ")
+        ]
         if self._running:
             hostnames.append(self._running.hostname)
         session = Session(job.target, job.platform, job.secrets, job.patience, hostnames)
