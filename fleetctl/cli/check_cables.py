@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("cables")
 @click.option("--adopt", is_flag=True, help="Write MACs that were found into the lock file.")
 @click.option("--yes", is_flag=True, help="Adopt without asking.")
-@switch_options
+@switch_options()
 @output_option
 @pass_app
 def check_cables(app: App, adopt: bool, yes: bool, login: SwitchOptions, output: str) -> int:

@@ -24,6 +24,7 @@ COMMANDS = {
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
+    "power": "Show phones' switch ports, and switch them off and on.",
     "provision": "Configure the switches.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",

@@ -34,7 +34,7 @@ def command() -> None:
     metavar="BACKUP",
     help="Bring the one SWITCH named back to a backup: a file, or a date from --backups.",
 )
-@switch_options
+@switch_options()
 @output_option
 @pass_app
 def switches(

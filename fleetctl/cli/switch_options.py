@@ -32,22 +32,38 @@ class SwitchOptions:
         return Switches(app.rack, app.paths, sources, port=self.port, **more)
 
 
-def switch_options[R](command: Callable[..., R]) -> Callable[..., R]:
-    """Adds the options, and hands them to the command as `login`."""
+def switch_options[R](
+    port_option: str = "--port",
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Adds the options to a command, and hands them to it as `login`."""
 
-    @click.option(
-        "--vault-password-file",
-        type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Holds the vault's password.",
-    )
-    @click.option("--ask-vault-pass", "-J", is_flag=True, help="Ask for the vault's password.")
-    @click.option("--port", type=int, default=22, show_default=True, help="Ssh port of switches.")
-    @wraps(command)
-    def with_login(
-        *args: Any, port: int, vault_password_file: Path | None, ask_vault_pass: bool, **named: Any
-    ) -> R:
-        login = SwitchOptions(port, vault_password_file, ask_vault_pass)
-        return command(*args, login=login, **named)
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        @click.option(
+            "--vault-password-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            metavar="FILE",
+            help="Holds the vault's password.",
+        )
+        @click.option("--ask-vault-pass", "-J", is_flag=True, help="Ask for the vault's password.")
+        @click.option(
+            port_option,
+            "ssh_port",
+            type=int,
+            default=22,
+            show_default=True,
+            help="Where the ssh servers of switches listen.",
+        )
+        @wraps(command)
+        def with_login(
+            *args: Any,
+            ssh_port: int,
+            vault_password_file: Path | None,
+            ask_vault_pass: bool,
+            **named: Any,
+        ) -> R:
+            login = SwitchOptions(ssh_port, vault_password_file, ask_vault_pass)
+            return command(*args, login=login, **named)
 
-    return with_login
+        return with_login
+
+    return decorate

@@ -248,15 +248,7 @@ class Application(Connected):
 
     def _save(self) -> None:
         platform, session = self.job.platform, self._there()
-        printed = session.converse(
-            platform.save,
-            [(r"\[confirm\]", ""), (r"Destination filename", "")],
-            self.job.patience.save_seconds,
-        )
-        if platform.saved not in printed:
-            raise SwitchError(
-                self.name, f"it did not say that it saved: {printed.strip()[-200:]}", "save by hand"
-            )
+        platform.keep(session, self.job.patience.save_seconds)
         self._text = session.ask("show running-config")
         running = platform.read(self._text, self.job.intent)
         startup = platform.read(session.ask("show startup-config"), self.job.intent)

@@ -12,9 +12,10 @@ from fleetctl.errors import ExitCode, FleetError
 from fleetctl.rack import InputError, Rack, RackPaths, Switch
 from fleetctl.rack.document import did_you_mean
 from fleetctl.remote.knock import answering
+from fleetctl.state import State
 from fleetctl.switches import backups
 from fleetctl.switches.errors import RefusedError, SwitchError
-from fleetctl.switches.intent import SwitchIntent, intend
+from fleetctl.switches.intent import Cut, SwitchIntent, intend
 from fleetctl.switches.job import Job, Report
 from fleetctl.switches.platforms import Platform, platform
 from fleetctl.switches.rollout import roll_out
@@ -26,6 +27,23 @@ class HeldError(FleetError):
     """Another run holds the switches."""
 
     exit_code = ExitCode.HELD
+
+
+CUT_DRAINS: dict[str, Cut] = {"port-off": "carrier", "power-off": "power"}
+"""Who drained a phone whose port is cut off."""
+
+
+def read_cuts(paths: RackPaths) -> dict[str, Cut]:
+    """Phones whose port is cut off. Leaves no database behind where there is none."""
+    if not paths.state_db.is_file():
+        return {}
+    with State(paths.state_db) as state:
+        return {
+            phone: CUT_DRAINS[drain.who]
+            for phone, facts in state.phones().items()
+            for drain in facts.drains
+            if drain.origin == "check" and drain.who in CUT_DRAINS
+        }
 
 
 type Say = Callable[[str, str], None]
@@ -46,6 +64,11 @@ class Switches:
     @property
     def known_hosts(self) -> Path:
         return self.paths.ssh / "known_switches"
+
+    @property
+    def cuts(self) -> dict[str, Cut]:
+        """Phones whose port somebody has cut off, by the drains that say so."""
+        return read_cuts(self.paths)
 
     def folder(self, name: str) -> Path:
         """Where the backups of one switch lie."""
@@ -69,7 +92,7 @@ class Switches:
     def intent(self, switch: Switch) -> tuple[Platform, SwitchIntent]:
         found = platform(switch.platform)
         interfaces = switch.interfaces or found.interfaces(switch.ports)
-        return found, intend(self.rack, switch, interfaces)
+        return found, intend(self.rack, switch, interfaces, self.cuts)
 
     def target(self, switch: Switch) -> Target:
         login = switch.login
@@ -115,7 +138,7 @@ class Switches:
         )
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> Iterator[None]:
         """One run at a time changes a rack's switches. Raises HeldError."""
         folder = self.paths.dir / "switches"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -144,7 +167,7 @@ class Switches:
             name: [bundle.to for bundle in switch.bundles]
             for name, switch in self.rack.switches.items()
         }
-        with self._alone():
+        with self.alone():
             found = roll_out(jobs, neighbours, dry)
         answers |= {job.target.switch: answer for job, answer in zip(jobs, found, strict=True)}
         return {switch.name: answers[switch.name] for switch in switches}

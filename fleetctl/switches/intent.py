@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Literal
 
 from fleetctl.rack import Rack, Switch
+
+type Cut = Literal["carrier", "power"]
+"""How a phone's port is cut off: shut, or no longer feeding the phone's adapter."""
 
 type Role = Literal["phone", "uplink", "unused", "reserved"]
 
@@ -17,7 +21,8 @@ class PortIntent:
     """One port. `number` as in the rack file, `interface` as on the switch.
 
     `label` becomes its description: the phone's name, or where an uplink leads to. `bundle` is
-    the number of the LACP bundle that it belongs to. Reserved ports are never touched.
+    the number of the LACP bundle that it belongs to. Reserved ports are never touched. A port that
+    somebody has cut off stays so.
     """
 
     number: int
@@ -25,6 +30,7 @@ class PortIntent:
     role: Role
     label: str
     bundle: int | None = None
+    cut: Cut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +71,16 @@ class SwitchIntent:
         return frozenset(port.interface for port in self.ports if port.role != "reserved")
 
 
-def intend(rack: Rack, switch: Switch, interfaces: tuple[str, ...]) -> SwitchIntent:
-    """What `rack` wants of `switch`, whose ports 1, 2, … bear the names `interfaces`."""
+def intend(
+    rack: Rack,
+    switch: Switch,
+    interfaces: tuple[str, ...],
+    cuts: Mapping[str, Cut] = MappingProxyType({}),
+) -> SwitchIntent:
+    """What `rack` wants of `switch`, whose ports 1, 2, … bear the names `interfaces`.
+
+    `cuts` are phones whose port is cut off.
+    """
     wide = [bundle for bundle in switch.bundles if len(bundle.ports) > 1]
     bundles = tuple(
         BundleIntent(number, f"uplink-{bundle.to}") for number, bundle in enumerate(wide, 1)
@@ -85,7 +99,8 @@ def intend(rack: Rack, switch: Switch, interfaces: tuple[str, ...]) -> SwitchInt
             label = f"uplink-{leads_to.get(number, number)}"
             return PortIntent(number, interface, "uplink", label, member_of.get(number))
         if number in phones:
-            return PortIntent(number, interface, "phone", phones[number])
+            name = phones[number]
+            return PortIntent(number, interface, "phone", name, cut=cuts.get(name))
         return PortIntent(number, interface, "unused", "unused")
 
     network = rack.network

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from fleetctl.rack.macs import normal_mac
 from fleetctl.switches.cabling import View
@@ -12,8 +14,15 @@ from fleetctl.switches.platforms.base import Platform
 
 MAC_TABLE = "show mac address-table"
 NEIGHBOURS = "show lldp neighbors"
+PORTS = "show interfaces status"
+POWER = "show power inline"
 
-_HEADINGS = {MAC_TABLE: "Mac Address", NEIGHBOURS: "Device ID"}
+_HEADINGS = {
+    MAC_TABLE: "Mac Address",
+    NEIGHBOURS: "Device ID",
+    PORTS: "Status",
+    POWER: "Interface",
+}
 """Without these words it is another answer, such as that LLDP is off."""
 
 
@@ -66,6 +75,44 @@ def read_neighbours(platform: Platform, switch: str, text: str) -> dict[str, str
         platform.long_name(row["local_interface"]): row["neighbor_name"].partition(".")[0]
         for row in rows
     }
+
+
+class Link(NamedTuple):
+    """One row of the ports: `connected`, `notconnect`, `disabled`; `a-full`; `a-1000` or `1G`."""
+
+    status: str
+    duplex: str
+    speed: str
+
+
+class Feeding(NamedTuple):
+    """What a port does for a device that wants power from it."""
+
+    enabled: bool
+    watts: float
+
+
+def read_ports(platform: Platform, switch: str, text: str) -> dict[str, Link]:
+    """Ports by interface. Raises UnreadableError."""
+    return {
+        platform.long_name(row["port"]): Link(row["status"], row["duplex"], row["speed"])
+        for row in _rows(platform, switch, PORTS, text)
+    }
+
+
+def read_power(platform: Platform, switch: str, text: str) -> dict[str, Feeding]:
+    """Ports that can feed devices, by interface; none where the switch has no such ports.
+
+    Raises UnreadableError.
+    """
+    if re.search(r"^\s*%", text, re.MULTILINE):
+        return {}
+    found = {}
+    for row in _rows(platform, switch, POWER, text):
+        is_on = row["operational_status"] == "on"
+        watts = float(row["power"]) if is_on else 0.0
+        found[platform.long_name(row["interface"])] = Feeding(row["admin_status"] != "off", watts)
+    return found
 
 
 def _rows(platform: Platform, switch: str, command: str, text: str) -> list[dict[str, str]]:

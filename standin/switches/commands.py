@@ -299,6 +299,7 @@ _SHOW: dict[str, Command] = {
     "show vlan": _show(printed.vlan_brief),
     "show interfaces status": _show(printed.interfaces_status),
     "show interfaces counters": _show(printed.counters),
+    "show power inline": _show(printed.power_inline),
     "show mac address-table": _show(printed.mac_table),
     "show lldp neighbors": _show(printed.lldp_neighbors),
     "show running-config": _show(_running),

@@ -178,6 +178,7 @@ _IOS_INTERFACE: dict[str, Action] = {
     "no cdp enable": lambda editor, _: editor.keep("no cdp enable"),
     "power inline never": lambda editor, _: editor.keep("power inline never", "power inline"),
     "power inline auto": lambda editor, _: editor.keep("", "power inline"),
+    "no power inline never": lambda editor, _: editor.keep("", "power inline"),
     "no power inline": lambda editor, _: editor.keep("", "power inline"),
     "ip address ADDRESS ADDRESS": lambda editor, said: editor.set(address=" ".join(said)),
     "no ip address": _port(address=""),

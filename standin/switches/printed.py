@@ -93,6 +93,29 @@ def _link(device: Device, name: str, port: Interface) -> tuple[str, str, str]:
     return "connected", "a-full", f"{mbits // 1000}G" if mbits >= 1000 else f"{mbits}M"
 
 
+def power_inline(device: Device) -> Iterator[str]:
+    """A switch that feeds nobody does not know the command; nor does EOS."""
+    if device.kind != "ios" or not device.knobs.poe_watts:
+        yield from ("                ^", "% Invalid input detected at '^' marker.", "")
+        return
+    ports = {
+        name: port for name, port in device.running.interfaces.items() if device.is_physical(name)
+    }
+    used = sum(device.fed_watts(name) for name in ports)
+    available = device.knobs.poe_watts
+    yield from ("", "Module   Available     Used     Remaining")
+    yield "          (Watts)     (Watts)    (Watts) "
+    yield "------   ---------   --------   ---------"
+    yield f"{1:<9}{available:9.1f}{used:11.1f}{available - used:12.1f}"
+    yield "Interface Admin  Oper       Power   Device              Class Max"
+    yield f"{'':28}(Watts){'':28}"
+    yield "--------- ------ ---------- ------- ------------------- ----- ----"
+    for name, port in ports.items():
+        watts, admin = device.fed_watts(name), "off" if device.is_poe_off(port) else "auto"
+        row = f"{short(name):<9} {admin:<6} {'on' if watts else 'off':<10} {watts:<7.1f} "
+        yield row + (f"{'Ieee PD':<19} 4     30.0 " if watts else f"{'n/a':<19} n/a   30.0 ")
+
+
 def counters(device: Device) -> Iterator[str]:
     for way, heading in (("in", "InOctets"), ("out", "OutOctets")):
         frames = f"{heading[: -len('Octets')]}UcastPkts"

@@ -90,7 +90,7 @@ def test_only_known_and_managed_switches_can_be_named(lab: Make, tmp_path: Path)
 def test_two_runs_at_once_the_second_says_so(lab: Make, tmp_path: Path) -> None:
     switches = fleet(lab(), tmp_path)
     with (
-        switches._alone(),
+        switches.alone(),
         pytest.raises(HeldError, match="another run works on the switches") as held,
     ):
         switches.provision(dry=True)

@@ -56,6 +56,8 @@ class Switch(IosLike):
             yield "storm-control broadcast level 1"
             yield "spanning-tree portfast"
             yield "spanning-tree bpduguard enable"
+            if port.cut:
+                yield self.cut_line(port.cut)
 
     def community_line(self, community: str) -> str:
         return f"snmp-server community {community} ro {SNMP_LIST}"

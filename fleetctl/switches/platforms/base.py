@@ -9,12 +9,13 @@ from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, ClassVar
 
 from fleetctl.switches.config import Config
-from fleetctl.switches.intent import SwitchIntent
+from fleetctl.switches.intent import Cut, SwitchIntent
 
 if TYPE_CHECKING:
     from hier_config.platforms.driver_base import HConfigDriverBase
 
     from fleetctl.switches.guards import Guard
+    from fleetctl.switches.session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,25 @@ class Platform(ABC):
     save: ClassVar[str] = "write memory"
     saved: ClassVar[str] = ""
     """What the switch says once it has saved."""
+
+    feeds_devices: ClassVar[bool] = False
+    """Whether it is known how its ports feed devices (PoE)."""
+
+    def cut_line(self, how: Cut) -> str:
+        """What is typed at a port to cut it off; `no` before it gives the port back."""
+        del how
+        return "shutdown"
+
+    def keep(self, session: Session, seconds: float) -> None:
+        """Save the configuration. Raises SwitchError where the switch does not say that it did."""
+        from fleetctl.switches.errors import SwitchError
+
+        printed = session.converse(
+            self.save, [(r"\[confirm\]", ""), (r"Destination filename", "")], seconds
+        )
+        if self.saved not in printed:
+            what = f"it did not say that it saved: {printed.strip()[-200:]}"
+            raise SwitchError(session.target.switch, what, "save by hand")
 
     def guards(self) -> tuple[Guard, ...]:
         """Ways in which the switch takes a change back by itself, the best first.

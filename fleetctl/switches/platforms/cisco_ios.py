@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from fleetctl.switches.guards import Guard, ReloadTimer, RevertTimer
-from fleetctl.switches.intent import PortIntent, SwitchIntent
+from fleetctl.switches.intent import Cut, PortIntent, SwitchIntent
 from fleetctl.switches.platforms.ios_like import ACCESS, BUNDLE, SNMP_LIST, IosLike
 
 # Shortest unambiguous beginnings, as tables print them.
@@ -44,6 +44,11 @@ class Switch(IosLike):
         r"archive$": ("archive", "path flash:phonerack"),
     }
     global_lines = re.compile(r"(vtp mode|spanning-tree mode|system mtu) |lldp run$")
+
+    feeds_devices = True
+
+    def cut_line(self, how: Cut) -> str:
+        return "power inline never" if how == "power" else "shutdown"
 
     def guards(self) -> tuple[Guard, ...]:
         return (RevertTimer(), ReloadTimer())
@@ -84,6 +89,8 @@ class Switch(IosLike):
         yield "storm-control broadcast level 1.00"
         yield "spanning-tree portfast"
         yield "spanning-tree bpduguard enable"
+        if port.cut:
+            yield self.cut_line(port.cut)
 
     def community_line(self, community: str) -> str:
         return f"snmp-server community {community} RO {SNMP_LIST}"

@@ -1,0 +1,1 @@
+"""Cutting phones off and giving them back, verified by the phones themselves."""

@@ -1,0 +1,142 @@
+"""One port of one switch: what the switch says of it, and cutting it off or giving it back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleetctl.rack import Phone
+from fleetctl.switches.errors import RefusedError, SwitchError, UnreadableError
+from fleetctl.switches.fleet import Switches
+from fleetctl.switches.intent import Cut
+from fleetctl.switches.session import Session
+from fleetctl.switches.tables import PORTS, POWER, read_ports, read_power
+
+_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortState:
+    """What a switch says of a port. `speed_mbits` is None without a carrier; `fed_watts` is None
+    where the switch feeds no devices, 0 where it feeds none here."""
+
+    switch: str
+    port: int
+    interface: str
+    enabled: bool
+    linked: bool
+    speed_mbits: int | None = None
+    full_duplex: bool | None = None
+    fed_watts: float | None = None
+    poe_enabled: bool = False
+
+
+@dataclass
+class PortControl:
+    """The ports of phones on the switches of one rack."""
+
+    switches: Switches
+
+    def place(self, phone: Phone) -> tuple[str, int]:
+        """Switch and port of a phone that can be cut off. Raises RefusedError."""
+        if phone.switch is None or phone.port is None:
+            raise RefusedError(
+                phone.name, "the rack file gives it no port", "add `switch` and `ports` there"
+            )
+        self.switches.managed([phone.switch])
+        return phone.switch, phone.port
+
+    def read(self, switch: str, ports: Sequence[int]) -> dict[int, PortState]:
+        """What `switch` says of `ports`. Raises SwitchError."""
+        with self._session(switch) as session:
+            return self._states(session, switch, ports)
+
+    def cut(
+        self, switch: str, ports: Sequence[int], how: Cut, back: bool = False
+    ) -> dict[int, PortState]:
+        """Cut `ports` off, or give them `back`; wait for the switch to say so, and keep it.
+
+        Raises SwitchError where it does not say so; then it must be looked at.
+        """
+        found, intent = self.switches.intent(self.switches.rack.switches[switch])
+        interfaces = {port.number: port.interface for port in intent.ports}
+        line = f"no {found.cut_line(how)}" if back else found.cut_line(how)
+        with self.switches.alone(), self._session(switch) as session:
+            try:
+                session.type("configure terminal")
+                for port in ports:
+                    session.type(f"interface {interfaces[port]}")
+                    session.type(line)
+            finally:
+                session.leave_configuration()
+            states = self._until(session, switch, ports, how, back)
+            found.keep(session, self.switches.patience.save_seconds)
+            return states
+
+    def _until(
+        self, session: Session, switch: str, ports: Sequence[int], how: Cut, back: bool
+    ) -> dict[int, PortState]:
+        until = time.monotonic() + self.switches.patience.settle_seconds
+        while True:
+            states = self._states(session, switch, ports)
+            wrong = [state for state in states.values() if _is_cut(state, how) == back]
+            if not wrong:
+                return states
+            if time.monotonic() > until:
+                what = "does not give back" if back else "does not cut off"
+                names = ", ".join(state.interface for state in wrong)
+                raise SwitchError(switch, f"it {what} {names}", "look at it by hand")
+            time.sleep(_POLL_SECONDS)
+
+    def _session(self, name: str) -> Session:
+        switch = self.switches.rack.switches[name]
+        found, _ = self.switches.intent(switch)
+        secrets = self.switches.secrets(switch)
+        return Session(self.switches.target(switch), found, secrets, self.switches.patience)
+
+    def _states(self, session: Session, switch: str, ports: Sequence[int]) -> dict[int, PortState]:
+        found, intent = self.switches.intent(self.switches.rack.switches[switch])
+        shown = read_ports(found, switch, session.ask(PORTS))
+        power = read_power(found, switch, session.ask(POWER)) if found.feeds_devices else {}
+        states = {}
+        for port in intent.ports:
+            if port.number not in ports:
+                continue
+            if port.interface not in shown:
+                raise UnreadableError(
+                    switch, f"`{PORTS}` does not show {port.interface}", "look at it by hand"
+                )
+            status, duplex, speed = shown[port.interface]
+            feeding = power.get(port.interface)
+            states[port.number] = PortState(
+                switch,
+                port.number,
+                port.interface,
+                enabled=status != "disabled",
+                linked=status == "connected",
+                speed_mbits=_mbits(speed) if status == "connected" else None,
+                full_duplex=duplex.endswith("full") if status == "connected" else None,
+                fed_watts=feeding.watts if feeding else None,
+                poe_enabled=bool(feeding and feeding.enabled),
+            )
+        return states
+
+
+def best_cut(state: PortState) -> Cut:
+    """Power where the port feeds the device, else the carrier."""
+    return "power" if state.fed_watts else "carrier"
+
+
+def _is_cut(state: PortState, how: Cut) -> bool:
+    if how == "carrier":
+        return not state.enabled
+    return not state.poe_enabled and not state.fed_watts
+
+
+def _mbits(speed: str) -> int | None:
+    """`a-1000`, `1000`, `1G`, `100M`; None for words that say nothing."""
+    text = speed.removeprefix("a-")
+    factor = 1000 if text.endswith("G") else 1
+    number = text.rstrip("GM")
+    return int(number) * factor if number.isdigit() else None
