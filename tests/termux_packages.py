@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -112,6 +113,7 @@ class Upstream:
         self._keys = folder.parent / f"{folder.name}-keys"
         self._keys.mkdir(mode=0o700)
         self._gpg("--passphrase=", "--quick-generate-key", "upstream", "ed25519", "sign", "never")
+        self._second = 0
         self.asked: list[str] = []
         self.gone_after: int | None = None
         """After so many questions in all it answers no more; None: it is there."""
@@ -124,7 +126,7 @@ class Upstream:
     def key(self) -> bytes:
         return self._gpg("--export", "--armor")
 
-    def publish(self, *architectures: str) -> None:
+    def publish(self, *architectures: str, origin: str = "upstream") -> None:
         """Sign an index of what lies in the pool; a package of all architectures is in each."""
         dists = self.folder / "dists/stable"
         shutil.rmtree(dists, ignore_errors=True)
@@ -136,13 +138,16 @@ class Upstream:
             _write(dists / name, content, 0o644)
             sums.append(f" {hashlib.sha256(content).hexdigest()} {len(content)} {name}")
         release = (
-            "Origin: upstream\nLabel: upstream\nSuite: stable\nCodename: stable\n"
+            f"Origin: {origin}\nLabel: {origin}\nSuite: stable\nCodename: stable\n"
             "Date: Thu, 01 Jan 2026 00:00:00 UTC\nComponents: main\n"
             f"Architectures: {' '.join(architectures)}\nSHA256:\n" + "\n".join(sums) + "\n"
         )
         (dists / "Release").write_text(release)
         signed = self._gpg("--clearsign", "--output", "-", str(dists / "Release"))
         (dists / "InRelease").write_bytes(signed)
+        # HTTP tells versions apart by whole seconds.
+        self._second = max(self._second + 1, int(time.time()))
+        os.utime(dists / "InRelease", (self._second, self._second))
 
     @property
     def fetched(self) -> list[str]:

@@ -104,6 +104,8 @@ def reason_of(text: str) -> str:
     """The lines of an apt or dpkg failure that say what happened, on one line."""
     if unlinked := UNLINKED.search(text):
         return unlinked[0].strip()
+    # dpkg breaks the line after "error processing package NAME (--configure):".
+    text = re.sub(r"(?m)^(dpkg: error .*:)\n +", r"\1 ", text)
     lines = [line.strip() for line in text.splitlines() if REASON.match(line.strip())]
     telling = [line for line in lines if not NOISE.search(line)] or lines
     return "; ".join(dict.fromkeys(telling)) or text.strip()[-300:]
@@ -193,6 +195,12 @@ class Termux:
         text = self.must("cannot read apt's configuration", self.run("apt-config", *words))
         values = dict(item.split("=", 1) for item in shlex.split(text))
         return Path(values["LISTS"]), Path(values["ARCHIVES"])
+
+    def offered(self, name: str) -> list[str]:
+        """Versions of a package in the index, newest first; what is installed is no offer."""
+        text = self.must("cannot read apt's index", self.run("apt-cache", "madison", name))
+        rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
+        return list(dict.fromkeys(row[1] for row in rows if len(row) == 3 and row[0] == name))
 
     # --- mending -----------------------------------------------------------------------------
 

@@ -136,10 +136,10 @@ def listing(packages: dict[str, str | None]) -> str:
     return "".join(f"{name} {version}\n" for name, version in sorted(packages.items()) if version)
 
 
-def preferences(specs: list[Spec]) -> str:
-    """apt's pins: the snapshot's versions at any price, of pinned packages those of the series."""
+def preferences(pinned: dict[str, str]) -> str:
+    """apt's pins: the snapshot's versions at any price, of pinned packages exactly these."""
     pins = [("*", f"release o={ORIGIN}", 1001)]
-    pins += [(spec.name, f"version {spec.pin}", 1002) for spec in specs if spec.pin]
+    pins += [(name, f"version {version}", 1002) for name, version in pinned.items()]
     return "".join(
         f"Package: {name}\nPin: {pin}\nPin-Priority: {priority}\n\n" for name, pin, priority in pins
     )
@@ -192,7 +192,7 @@ class Standing:
         write(self.sources, self.source or "")
 
     def write_record(self) -> None:
-        if self.after is not None and self.after != self.before:
+        if self.after is not None and (self.after != self.before or not self.record.is_file()):
             write(self.record, f"{self.after}\n")
 
     def unrecord(self) -> None:
@@ -246,9 +246,10 @@ class Ensure:
         termux.refresh()
         with tempfile.TemporaryDirectory(dir=self.module.tmpdir) as folder:
             pins = Path(folder) / "preferences"
-            pins.write_text(preferences(self.specs))
+            pins.write_text(preferences(self.pinned()))
             termux.options = [f"-oDir::Etc::Preferences={pins}"]
-            action = ["dist-upgrade", "--allow-downgrades", *map(str, self.specs)]
+            # Names only: a pattern would also fit what is installed and the snapshot has not.
+            action = ["dist-upgrade", "--allow-downgrades", *(spec.name for spec in self.specs)]
             self.changes = self.plan(action)
             if self.changes:
                 standing.unrecord()
@@ -264,6 +265,19 @@ class Ensure:
                 "mirror is at fault: run site.yml -t controller)"
             )
         standing.write_record()
+
+    def pinned(self) -> dict[str, str]:
+        """Of each pinned package the newest version that the snapshot has and the pin allows."""
+        found = {}
+        for spec in self.specs:
+            if spec.pin:
+                offers = self.termux.offered(spec.name)
+                fits = [version for version in offers if fnmatchcase(version, spec.pin)]
+                if not fits:
+                    there = ", ".join(offers) or "none"
+                    raise AptError(f"snapshot {self.standing.after} has no {spec} (it has {there})")
+                found[spec.name] = fits[0]
+        return found
 
     def install(self, before: dict[str, Installed], was_repaired: bool) -> None:
         """Bring the packages named to their state and leave all others."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +69,18 @@ def repository(tmp_path: Path, prefix: Prefix) -> Repository:
 @pytest.fixture
 def mirror(tmp_path: Path, run_module: Callable[..., dict[str, Any]]) -> Mirror:
     return Mirror(tmp_path, run_module)
+
+
+@pytest.fixture
+def small(prefix: Prefix) -> Iterator[Prefix]:
+    """The prefix on a file system of its own, of 24 MB."""
+    aside = prefix.path.with_name("aside")
+    shutil.copytree(prefix.path, aside)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=24m", "phonerack-test", prefix.path], check=True
+    )
+    try:
+        shutil.copytree(aside, prefix.path, dirs_exist_ok=True)
+        yield prefix
+    finally:
+        subprocess.run(["umount", prefix.path], check=True)

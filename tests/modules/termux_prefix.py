@@ -108,7 +108,7 @@ class Prefix:
             (path / "var/lib/dpkg" / folder).mkdir(parents=True)
         (path / "var/lib/dpkg/status").touch()
         (path / "etc/apt/apt.conf").write_text(APT_CONF.format(prefix=path))
-        for tool in ("apt-get", "apt-config"):
+        for tool in ("apt-get", "apt-cache", "apt-config"):
             self.script(tool, f'APT_CONFIG={path}/etc/apt/apt.conf exec /usr/bin/{tool} "$@"')
         admin = f"--admindir={path}/var/lib/dpkg"
         forced = "--force-not-root --force-script-chrootless --force-bad-path"

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -35,21 +34,6 @@ def brake(prefix) -> Path:
     file = prefix.path / "brake"
     file.touch()
     return file
-
-
-@pytest.fixture
-def small(prefix: Prefix) -> Iterator[Prefix]:
-    """The prefix on a file system of its own, of 24 MB."""
-    aside = prefix.path.with_name("aside")
-    shutil.copytree(prefix.path, aside)
-    subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=24m", "phonerack-test", prefix.path], check=True
-    )
-    try:
-        shutil.copytree(aside, prefix.path, dirs_exist_ok=True)
-        yield prefix
-    finally:
-        subprocess.run(["umount", prefix.path], check=True)
 
 
 @pytest.mark.parametrize("script", ["preinst", "postinst", "prerm", "postrm"])

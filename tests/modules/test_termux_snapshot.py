@@ -83,10 +83,22 @@ def test_a_series_is_kept_where_the_snapshot_has_two(run_module, prefix, old, ne
     run_module("termux_pkg", name=["openmpi=4.1*"], snapshot=old.snapshot("old"))
 
     moved = run_module("termux_pkg", name=["openmpi=4.1*"], snapshot=new.snapshot("new"))
-    other = run_module("termux_pkg", name=["openmpi=5.0*"], snapshot=new.snapshot("new"))
+    back = run_module("termux_pkg", name=["openmpi=4.1*"], snapshot=old.snapshot("old"))
+    other = run_module("termux_pkg", name=["openmpi=5.0*"], snapshot=old.snapshot("old"))
 
     assert moved["packages"] == {"openmpi": "4.1.9"}
-    assert other["packages"] == {"openmpi": "5.0.12"}
+    assert back["packages"] == {"openmpi": "4.1.8"}
+    assert other["packages"] == {"openmpi": "5.0.11"}
+
+
+def test_a_series_that_the_snapshot_does_not_have_is_named(run_module, prefix, old):
+    old.add("openmpi", "5.0.11")
+
+    with pytest.raises(ModuleFailure) as failure:
+        run_module("termux_pkg", name=["openmpi=4.1*"], snapshot=old.snapshot("old"))
+
+    assert "openmpi=4.1*" in failure.value.result["msg"]
+    assert record(prefix) is None
 
 
 def test_a_move_that_breaks_off_is_completed_by_the_rerun(run_module, prefix, old, new):
@@ -136,6 +148,7 @@ def test_a_package_of_another_version_is_brought_back_when_the_contents_are_give
     assert check["diff"]["before"] == result["diff"]["before"] == "other 1.5\n"
     assert check["diff"]["after"] == result["diff"]["after"] == "other 1.0\n"
     assert versions(prefix) == OLD
+    assert record(prefix) == "old\n"
 
 
 def test_check_mode_tells_every_change_and_makes_none(run_module, prefix, old, new):
