@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,14 +126,16 @@ def differences(facts: PackageFacts, rack: Rack) -> list[Difference]:
     """What differs on one phone from what it should have. A package that no snapshot holds is the
     phone's own affair."""
     wanted = facts.wanted.versions
+    pins = {name: pin for name, _, pin in (spec.partition("=") for spec in phone_packages(rack))}
     found = [
         Difference(name, have, wanted[name, arch])
         for (name, arch), have in facts.versions.items()
         if wanted.get((name, arch), have) != have
+        # The rack file may want another series since the mirror noted what phones have.
+        and fnmatchcase(wanted[name, arch], pins.get(name) or "*")
     ]
     there = {name for name, _ in facts.versions}
-    for spec in phone_packages(rack):
-        name, _, pin = spec.partition("=")
+    for name, pin in pins.items():
         known = sorted({version for (each, _), version in wanted.items() if each == name})
         if name not in there:
             found.append(Difference(name, None, known[0] if known else pin or "any version"))

@@ -30,7 +30,7 @@ RESERVED_NAMES = frozenset(
         "localhost",
     }
     | {"ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands"}
-    | {"bare"}
+    | {"bare", "upgrade_canary", "upgrade_rest", "upgrade_none"}
 )
 """Names of hosts and groups that every rack has; no phone, switch or group may take them."""
 

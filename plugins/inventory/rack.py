@@ -72,8 +72,9 @@ class InventoryModule(BaseInventoryPlugin):
         self._add_machines(rack, paths)
         self._add_phones(rack, paths)
         self._add_group("drained", [name for name in rack.phones if name in drained])
-        # Filled by a check run of site.yml.
-        self._add_group("bare", [])
+        # Filled by a check run of site.yml, and by playbooks/upgrade.yml.
+        for group in ("bare", "upgrade_canary", "upgrade_rest"):
+            self._add_group(group, [])
 
     def _add_machines(self, rack: Rack, paths: RackPaths) -> None:
         self.inventory.add_host(rack_vars.CONTROLLER)

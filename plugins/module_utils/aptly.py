@@ -206,6 +206,43 @@ class Aptly:
         rows = (line.split() for line in self.run("publish", "list", "-raw").splitlines())
         return [row[0] for row in rows if row]
 
+    def current(self) -> str | None:
+        """The rack's snapshot, if it still exists."""
+        return self._marked(0)
+
+    def make_current(self, snapshot: str) -> bool:
+        """Make it the rack's; whether it was not yet."""
+        current = self.current()
+        if current == snapshot:
+            return False
+        part = self._mark.with_suffix(".part")
+        part.write_text(f"{snapshot}\n{current or ''}\n")
+        part.replace(self._mark)
+        return True
+
+    def former(self) -> str | None:
+        """The one that was the rack's before, to go back to."""
+        return self._marked(1)
+
+    def _marked(self, line: int) -> str | None:
+        names = self._mark.read_text().splitlines() if self._mark.is_file() else []
+        name = names[line] if len(names) > line else None
+        return name if name in self.snapshots() else None
+
+    @property
+    def _mark(self) -> Path:
+        return self.root / "current"
+
+    def resolve(self, beginning: str) -> str:
+        """The snapshot whose name begins so. Raises MirrorError with those that there are."""
+        snapshots = self.snapshots()
+        found = [name for name in snapshots if name.startswith(beginning)]
+        if len(found) != 1:
+            what = "several snapshots begin with" if found else "there is no snapshot"
+            known = ", ".join(snapshots) or "none"
+            raise MirrorError(f"{what} {beginning}; there are: {known}")
+        return found[0]
+
     def drop_scratch(self) -> None:
         """Remove what an interrupted run was making."""
         for name in self._snapshots():

@@ -75,11 +75,14 @@ options:
     type: str
     choices: [missing, new]
     default: missing
+  target:
+    description: A snapshot to look at instead of taking one, for RV(taken); a beginning will do.
+    type: str
   current:
     description: Make this snapshot the rack's; a beginning of its name will do.
     type: str
   keep:
-    description: How many snapshots stay; the rack's and the one just taken always do.
+    description: How many stay; the rack's, its former one and the one just taken always do.
     type: int
     default: 4
   lock_timeout:
@@ -123,9 +126,15 @@ snapshots:
   type: list
   elements: str
 packages:
-  description: What phones on RV(snapshot) and on RV(taken) have, as name, version, architecture.
+  description: What phones on RV(snapshot) have, as name, version, architecture.
   returned: success
-  type: dict
+  type: list
+  elements: list
+taken_packages:
+  description: What phones on RV(taken) have.
+  returned: success
+  type: list
+  elements: list
 changes:
   description: Between RV(snapshot) and RV(taken), as name, before, after.
   returned: success
@@ -165,16 +174,16 @@ class Mirror:
         self.aptly.drop_scratch()
         self.drop_damaged()
         if lacking := self.folder.lacking():
-            return self.result(lacking=lacking, snapshot=self.current(), taken=None)
+            return self.result(lacking=lacking, snapshot=self.aptly.current(), taken=None)
         self.folder.take_in()
         self.mend()
         taken = self.take()
         if beginning := self.options["current"]:
-            self.make_current(self.resolve(beginning))
-        elif self.current() is None or self.options["take"] == "missing":
-            self.make_current(taken)
-        current = self.current() or taken
-        self.prune({current, taken})
+            self.move_to(self.aptly.resolve(beginning))
+        elif self.aptly.current() is None or self.follows:
+            self.move_to(taken)
+        current = self.aptly.current() or taken
+        self.prune({current, taken, self.aptly.former()})
         self.publish()
         self.aptly.drop_scratch()
         if self.done:
@@ -188,7 +197,10 @@ class Mirror:
             return self.result(lacking=sorted(self.folder.wanted), snapshot=None, taken=None)
         if lacking := self.folder.lacking():
             self.done.append(f"would take in {len(lacking)} packages of the operator's folder")
-        current = self.current()
+        current = self.aptly.current()
+        if beginning := self.options["target"]:
+            there = self.aptly.resolve(beginning)
+            return self.result(lacking=lacking, snapshot=current, taken=there)
         before = self.aptly.packages("snapshot", current) if current else []
         if current and self.options["take"] == "missing" and not unmet(self.specs, before):
             return self.result(lacking=lacking, snapshot=current, taken=current)
@@ -216,7 +228,8 @@ class Mirror:
     ) -> dict[str, Any]:
         held = {
             name: expected(self.aptly.packages("snapshot", name), self.specs)
-            for name in {snapshot, taken} - {None}
+            for name in (snapshot, taken)
+            if name is not None
         }
         before = held.get(snapshot, [])
         after = held.get(taken, before) if foreseen is None else expected(foreseen, self.specs)
@@ -226,16 +239,28 @@ class Mirror:
             "snapshot": snapshot,
             "taken": taken,
             "snapshots": self.aptly.snapshots() if self.aptly.exists else [],
-            "packages": held,
+            "packages": before,
+            "taken_packages": after,
             "changes": changes(before, after),
             "key": self.aptly.public_key if self.aptly.exists else "",
             "done": self.done,
         }
 
+    @property
+    def follows(self) -> bool:
+        """Whether what is taken becomes the rack's by itself."""
+        return self.options["take"] == "missing" and not self.options["target"]
+
+    def move_to(self, snapshot: str) -> None:
+        if self.aptly.make_current(snapshot):
+            self.done.append(f"the rack's snapshot is {snapshot}")
+
     # --- steps -------------------------------------------------------------------------------
 
     def take(self) -> str:
-        current = self.current()
+        if beginning := self.options["target"]:
+            return self.aptly.resolve(beginning)
+        current = self.aptly.current()
         if current is None or self.options["take"] == "new":
             return self.settle(gather(self.aptly, self.upstream, bool(self.folder.wanted)))
         return self.complete(current)
@@ -293,7 +318,7 @@ class Mirror:
             lost = [p.name for p in self.aptly.damaged([snapshot])]
             if not lost:
                 continue
-            if snapshot == self.current() and self.options["take"] == "missing":
+            if snapshot == self.aptly.current() and self.follows:
                 raise MirrorError(
                     f"the rack's snapshot {snapshot} has lost {', '.join(lost)}, and no source has "
                     "the same files: take a new one by playbooks/upgrade.yml"
@@ -316,7 +341,7 @@ class Mirror:
             self.aptly.publish(snapshot, self.options["architectures"])
             self.done.append(f"serves snapshot {snapshot}")
 
-    def prune(self, needed: set[str]) -> None:
+    def prune(self, needed: set[str | None]) -> None:
         """Drop old snapshots, and whatever is served that is none."""
         snapshots = self.aptly.snapshots()
         last = snapshots[-self.options["keep"] :] if self.options["keep"] > 0 else []
@@ -325,34 +350,6 @@ class Mirror:
             self.drop(snapshot)
             self.done.append(f"dropped snapshot {snapshot}")
         self.aptly.sweep(kept)
-
-    # --- the rack's snapshot -----------------------------------------------------------------
-
-    @property
-    def _mark(self) -> Path:
-        return self.aptly.root / "current"
-
-    def current(self) -> str | None:
-        """The rack's snapshot, if it still exists."""
-        name = self._mark.read_text().strip() if self._mark.is_file() else None
-        return name if name in self.aptly.snapshots() else None
-
-    def make_current(self, snapshot: str) -> None:
-        if self.current() == snapshot:
-            return
-        part = self._mark.with_suffix(".part")
-        part.write_text(f"{snapshot}\n")
-        part.replace(self._mark)
-        self.done.append(f"the rack's snapshot is {snapshot}")
-
-    def resolve(self, beginning: str) -> str:
-        snapshots = self.aptly.snapshots()
-        found = [name for name in snapshots if name.startswith(beginning)]
-        if len(found) != 1:
-            what = "several snapshots begin with" if found else "there is no snapshot"
-            known = ", ".join(snapshots) or "none"
-            raise MirrorError(f"{what} {beginning}; there are: {known}")
-        return found[0]
 
 
 def main() -> None:
@@ -368,6 +365,7 @@ def main() -> None:
             "also": {"type": "list", "elements": "str", "default": []},
             "architectures": {"type": "list", "elements": "str", "required": True},
             "take": {"choices": ["missing", "new"], "default": "missing"},
+            "target": {"type": "str"},
             "current": {"type": "str"},
             "keep": {"type": "int", "default": 4},
             "lock_timeout": {"type": "int", "default": 600},

@@ -18,7 +18,7 @@ from fleetctl.checks.packages import (
     read,
     read_snapshot,
 )
-from fleetctl.rack import Network, Phone, Rack
+from fleetctl.rack import Network, Phone, Rack, Versions
 from fleetctl.rack.variables import phone_packages
 from fleetctl.remote import Result
 from fleetctl.remote.faults import unreachable
@@ -28,8 +28,9 @@ RACK = Rack(
     Network(IPv4Network("10.1.0.0/24"), "ethernet", "ours", controller="10.1.0.1"),
     {name: Phone(name, "10.1.0.11") for name in ("phone001", "phone003", "phone007")},
 )
+PINNED = {"openmpi": "5.0.11"}
 NEEDED = [spec.partition("=")[0] for spec in phone_packages(RACK)]
-WHOLE = {(name, "aarch64"): "1.0" for name in NEEDED}
+WHOLE = {(name, "aarch64"): PINNED.get(name, "1.0") for name in NEEDED}
 SNAPSHOT = Snapshot("2026-11-29-aaaaaa", WHOLE)
 
 
@@ -65,6 +66,15 @@ def test_a_missing_package_is_a_difference_and_a_further_one_is_the_phones_own_a
 
     assert [str(each) for each in differences(replace(facts, versions=left), RACK)] == [
         "rsync missing instead of 1.0"
+    ]
+
+
+def test_another_series_by_the_rack_file_is_no_drift() -> None:
+    other = replace(RACK, versions=Versions(openmpi="4.1"))
+
+    assert differences(phone("phone001", openmpi="4.1.8"), other) == []
+    assert [str(each) for each in differences(phone("phone001", openmpi="4.1.8"), RACK)] == [
+        "openmpi 4.1.8 instead of 5.0.11"
     ]
 
 

@@ -68,6 +68,6 @@ class Mirror:
         return packages.read_text()
 
 
-def versions(result: dict[str, Any], snapshot: str | None = None) -> dict[str, str]:
-    rows: list[Row] = result["packages"][snapshot or result["snapshot"]]
+def versions(result: dict[str, Any], which: str = "packages") -> dict[str, str]:
+    rows: list[Row] = result[which]
     return {name: version for name, version, _ in rows}

@@ -58,13 +58,17 @@ def test_a_new_snapshot_has_it_and_becomes_the_racks_on_request_only(mirror):
 
     new = mirror.run(wanted=["foo"], take="new")
     same = mirror.run(wanted=["foo"], take="new")
-    moved = mirror.run(wanted=["foo"], current=new["taken"][:17])
+    seen = mirror.run(wanted=["foo"], target=new["taken"][:15])
+    moved = mirror.run(wanted=["foo"], current=new["taken"][:15])
 
     assert new["snapshot"] == before["snapshot"]
-    assert versions(new, new["taken"]) == {"foo": "1.1"}
+    assert versions(new, "taken_packages") == {"foo": "1.1"}
     assert new["changes"] == [{"name": "foo", "before": "1.0", "after": "1.1"}]
     assert same["taken"] == new["taken"]
     assert same["changed"] is False
+    assert seen["changed"] is False
+    assert seen["snapshot"] == before["snapshot"]
+    assert versions(seen, "taken_packages") == {"foo": "1.1"}
     assert moved["snapshot"] == new["taken"]
     assert moved["changed"] is True
 
@@ -149,6 +153,19 @@ def test_old_snapshots_go_but_never_the_racks(mirror):
         file.unlink()
     mirror.run(take="new", keep=1)
     assert len([*(mirror.root / "pool").rglob("*.deb")]) == 2
+
+
+def test_the_racks_former_snapshot_stays_to_go_back_to(mirror):
+    deb = mirror.add("foo", "1.0")
+    first = mirror.run()["snapshot"]
+    for number in range(1, 4):
+        deb = repack(deb, f"1.{number}", mirror.packages)
+        taken = mirror.run(take="new", keep=1)["taken"]
+    moved = mirror.run(current=taken, keep=1)
+    back = mirror.run(current=first, keep=1)
+
+    assert moved["snapshots"] == [first, taken]
+    assert back["snapshot"] == first
 
 
 def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
