@@ -10,7 +10,6 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,12 @@ def seed() -> str:
     return os.environ.get("PHONERACK_SEED") or commit.stdout.strip() or "1"
 
 
-def cases() -> Iterator[object]:
+def cases() -> list[object]:
     drawn = random.Random(seed()).sample(CASES, SAMPLE)  # noqa: S311
-    for case in drawn:
-        yield pytest.param(case, marks=pytest.mark.standin, id=f"drawn-{case}")
-    for case in CASES:
-        yield pytest.param(case, marks=pytest.mark.soak, id=case)
+    return [
+        *(pytest.param(case, marks=pytest.mark.standin, id=f"drawn-{case}") for case in drawn),
+        *(pytest.param(case, marks=pytest.mark.soak, id=case) for case in CASES),
+    ]
 
 
 def test_every_case_has_steps() -> None:
