@@ -170,7 +170,8 @@ def main() -> None:
     )
     if options.json:
         options.json.write_text(json.dumps({"version": 1, **found}, indent=2) + "\n")
-    sys.exit(1 if found["failed"] or any(is_ > at for _, is_, at in rows) else 0)
+    failed = found["failed"] or found["verify"]["failed"]
+    sys.exit(1 if failed or any(is_ > at for _, is_, at in rows) else 0)
 
 
 if __name__ == "__main__":

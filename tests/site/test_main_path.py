@@ -52,6 +52,17 @@ def test_a_plain_mpirun_reaches_every_phone(provisioned_rack: Any, series: str) 
     assert "deprecated" not in (said.stdout + said.stderr).lower()
 
 
+def test_mpirun_starts_more_phones_than_ssh_children_at_once(
+    provisioned_rack: Any, series: str
+) -> None:
+    """With 16 children a rack of 18 phones would tell; with 2 one of 6 does."""
+    few = "PRTE_MCA_plm_ssh_num_concurrent=2 OMPI_MCA_plm_rsh_num_concurrent=2"
+    config = str(provisioned_rack.folder / "ssh_config")
+    said = provisioned_rack.run("ssh", "-F", config, "phone001", f"export {few}; {HELLO}")
+
+    assert len(said.stdout.split()) == 6
+
+
 def test_torch_and_mpi_sum_in_one_process_over_four_phones(
     provisioned_rack: Any, series: str
 ) -> None:

@@ -6,6 +6,7 @@ Runs on the phones by `python -c`, with the release's own way to MPI.
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from trainer.exchange.transport import MpiTransport
 
 RECORD_BYTES = 1024
+WAIT_SECONDS = 0.005
 PACKAGES = ("openmpi", "python", "python-numpy", "python-torch", "python-torchvision")
 
 
@@ -42,7 +44,8 @@ def exchange(mpi: MpiTransport, mine: bytes) -> list[bytes]:
     else:
         pending = [mpi.send(buffers[0], 0)]
     while not all(mpi.done(message) for message in pending):
-        pass
+        # The others are still being started, and on stand-in phones by the same cores.
+        time.sleep(WAIT_SECONDS)
     return [buffer.tobytes() for buffer in buffers] if mpi.rank == 0 else []
 
 
