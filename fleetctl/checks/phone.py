@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleetctl.checks.links import MANY_FLAPS, LinkCounters, recent
 from fleetctl.checks.registry import Outcome, Result, check, run_checks
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
@@ -63,6 +64,8 @@ class PhoneFacts:
     """Name -> address of the phones that it can start ranks on."""
     host_file: Sequence[str] | None = None
     """Addresses in the order of its host file."""
+    link: LinkCounters | None = None
+    """What its switch has counted in the last quarter of an hour, if anybody recorded it."""
     common_release: str | None = None
     common_openmpi: str | None = None
     """What most of the phones that were asked together have."""
@@ -93,6 +96,7 @@ async def gather(
     """
     order = list(names)
     program = PROBE.read_text()
+    recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", 1.0))
     command = f"{TERMUX_PREFIX}/bin/python - {'stamp' if keep_stamp else ''}"
 
     async def ask(name: str) -> PhoneFacts:
@@ -106,7 +110,10 @@ async def gather(
         return replace(facts, strays=strays, wanted_revocations=wanted_revocations)
 
     found = await asyncio.gather(*(ask(name) for name in order))
-    return with_common_versions({facts.name: facts for facts in found})
+    links = await recorded or {}
+    return with_common_versions(
+        {facts.name: replace(facts, link=links.get(facts.name)) for facts in found}
+    )
 
 
 def with_common_versions(found: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
@@ -331,6 +338,18 @@ def strays(facts: PhoneFacts, _: Rack) -> Result:
         said = ", ".join(f"{len(pids)} of run {run}" for run, pids in facts.strays.items())
         return Result("CRITICAL", f"processes are left over: {said}")
     return Result("OK", "no stray processes")
+
+
+@check(name="link", scope="phone", cure="see PhoneLinkFlaps and PhoneLinkSlow in docs/runbooks.md")
+def link(facts: PhoneFacts, _: Rack) -> Result:
+    """Its link to the switch stays up, at full speed, and carries no damaged frames."""
+    if facts.link is None:
+        return Result("OK", "no switch is watched that could tell of its link")
+    if facts.link.flaps >= MANY_FLAPS:
+        return Result("CRITICAL", facts.link.trouble)
+    if facts.link.trouble:
+        return Result("WARN", facts.link.trouble)
+    return Result("OK", "its link is up and clean")
 
 
 def _at_least(what: str, have_bytes: int | None, want_bytes: int) -> Result:

@@ -1,0 +1,1 @@
+"""Measurements of the rack, as tables and figures."""

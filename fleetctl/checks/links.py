@@ -1,0 +1,89 @@
+"""Phones' links by what the switch exporter has recorded: speed, flaps and errors."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+
+from fleetctl.rack import Rack
+from fleetctl.rack.variables import watched_switches
+
+MANY_FLAPS = 3
+"""So many in a quarter of an hour are no plug that somebody moved."""
+
+_LIMIT_SECONDS = 5.0
+_PORT = 9090
+_COUNTERS = {
+    "flaps": "phonerack_switch_port_flaps_total",
+    "receive_errors": "phonerack_switch_port_receive_errors_total",
+    "transmit_discards": "phonerack_switch_port_transmit_discards_total",
+}
+_GAUGES = {
+    "speed_bytes": "phonerack_switch_port_speed_bytes",
+    "full_duplex": "phonerack_switch_port_full_duplex",
+}
+_GIGABIT_BYTES = 125_000_000
+_BYTES_A_MEGABIT = 125_000
+
+
+@dataclass(frozen=True, slots=True)
+class LinkCounters:
+    """One phone's link as its switch sees it: now, and what happened of late."""
+
+    flaps: float = 0.0
+    receive_errors: float = 0.0
+    transmit_discards: float = 0.0
+    speed_bytes: float | None = None
+    full_duplex: float | None = None
+
+    @property
+    def trouble(self) -> str:
+        """What is wrong, or nothing. A discard or two under load is TCP at work."""
+        said = []
+        if self.speed_bytes is not None and self.speed_bytes < _GIGABIT_BYTES:
+            said.append(f"{self.speed_bytes / _BYTES_A_MEGABIT:.0f} Mb/s link")
+        if self.full_duplex == 0:
+            said.append("half duplex")
+        if self.flaps >= 1:
+            said.append(f"its link came and went {self.flaps:.0f} times")
+        if self.receive_errors >= 1:
+            said.append(f"{self.receive_errors:.0f} damaged frames came from it")
+        return ", ".join(said)
+
+
+def recent(
+    rack: Rack, window: str = "1h", limit_seconds: float = _LIMIT_SECONDS
+) -> dict[str, LinkCounters] | None:
+    """By phone; None where nothing is recorded: no watched switch, or no Prometheus.
+
+    `window` as Prometheus writes it is how far back "of late" goes.
+    """
+    address = rack.network.services or rack.network.controller
+    if address is None or not watched_switches(rack):
+        return None
+    chosen = f'{{rack="{rack.name}", phone!=""}}'
+    asked = {field: f"increase({name}{chosen}[{window}])" for field, name in _COUNTERS.items()}
+    asked |= {field: f"{name}{chosen}" for field, name in _GAUGES.items()}
+    found: dict[str, dict[str, float]] = {}
+    for field, expression in asked.items():
+        values = _ask(address, expression, limit_seconds)
+        if values is None:
+            return None
+        for phone, value in values.items():
+            found.setdefault(phone, {})[field] = value
+    return {phone: LinkCounters(**values) for phone, values in found.items()} or None
+
+
+def _ask(address: str, expression: str, limit_seconds: float) -> dict[str, float] | None:
+    query = urllib.parse.urlencode({"query": expression})
+    url = f"http://{address}:{_PORT}/api/v1/query?{query}"
+    try:
+        with urllib.request.urlopen(url, timeout=limit_seconds) as answer:
+            document = json.load(answer)
+        rows = document["data"]["result"]
+        return {row["metric"]["phone"]: float(row["value"][1]) for row in rows}
+    except (OSError, ValueError, KeyError):
+        return None
