@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from lab import COMMUNITY, PASSWORD
+from processes import watching_processes
 
 type Make = Callable[..., Any]
 
@@ -172,30 +171,6 @@ def test_secrets_come_from_the_vault(desk: Callable[..., Desk]) -> None:
         *("check", "cables", "-o", "json"), code=3, env={"ANSIBLE_VAULT_PASSWORD_FILE": password}
     )
     assert json.loads(cables.stdout)["problems"] == {}
-
-
-@contextmanager
-def watching_processes() -> Iterator[dict[str, str]]:
-    """Arguments of every process of this machine while it lasts, by pid."""
-    seen: dict[str, str] = {}
-    stop = threading.Event()
-
-    def watch() -> None:
-        while not stop.is_set():
-            for place in Path("/proc").glob("[0-9]*/cmdline"):
-                try:
-                    seen[place.parent.name] = place.read_bytes().decode(errors="replace")
-                except OSError:
-                    continue
-            stop.wait(0.02)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    try:
-        yield seen
-    finally:
-        stop.set()
-        thread.join()
 
 
 def test_no_process_ever_has_a_secret_in_its_arguments(desk: Callable[..., Desk]) -> None:
