@@ -1,6 +1,6 @@
 """The matrix of racks: each case is one run of the molecule scenario `matrix`.
 
-`make test` draws two cases by lot; `make soak` runs all. The lot's seed is the commit, so that a
+`make test` draws one case by lot; `make soak` runs all. The lot's seed is the commit, so that a
 result can be had again and every change is tried on other cases; PHONERACK_SEED is another.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
-SAMPLE = 2
+SAMPLE = 1
 
 
 def seed() -> str:
