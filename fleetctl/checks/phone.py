@@ -27,6 +27,12 @@ PROBE = Path(__file__).with_name("phone_probe.py")
 PROBE_LIMIT_SECONDS = 60.0
 """A first import of torch from cold flash, on a phone that others keep busy."""
 
+CHILDREN_LIMIT = 32
+"""From Android 12 on, over all apps, unless enrolment's setting holds."""
+
+CHILDREN_OF_A_JOB = 8
+"""Open MPI's daemon, a rank with its helpers, what watches them."""
+
 MIN_TEMPORARY_BYTES = 64 << 20
 """Open MPI's session folder; with 4 MB it crashes."""
 
@@ -53,6 +59,8 @@ class PhoneFacts:
     free_temporary_bytes: int | None = None
     free_memory_bytes: int | None = None
     clock_skew_seconds: float | None = None
+    children: int | None = None
+    """Processes of Termux's, all of them an app's children to Android."""
     interfaces: Mapping[str, str] | None = None
     """Address -> interface."""
     strays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -289,6 +297,28 @@ def clock(facts: PhoneFacts, rack: Rack) -> Result:
     if skew > limit:
         return Result("WARN", f"its clock is {skew:.0f} s off, more than {limit:.0f} s")
     return Result("OK", f"clock within {skew:.0f} s")
+
+
+@check(
+    name="children",
+    scope="phone",
+    cure="end what does not belong there; by USB, site.yml -t bootstrap lifts the limit",
+)
+def children(facts: PhoneFacts, rack: Rack) -> Result:
+    """A job's processes find room below Android's limit, in case it was not lifted."""
+    if unknown := _unknown(facts):
+        return unknown
+    count, level = facts.children, rack.phones[facts.name].api_level
+    if count is None:
+        return Result("UNKNOWN", "the number of its processes is not known")
+    if level is None or level < 31 or count + CHILDREN_OF_A_JOB <= CHILDREN_LIMIT:
+        return Result("OK", f"{count} processes")
+    setting = "max_phantom_processes" if level == 31 else "settings_enable_monitor_phantom_procs"
+    return Result(
+        "WARN",
+        f"has {count} child processes and a job adds {CHILDREN_OF_A_JOB}: above {CHILDREN_LIMIT} "
+        f"Android kills the oldest, unless {setting} holds as enrolment has set it",
+    )
 
 
 @check(name="revocations", scope="phone", cure="bring it with site.yml -t ssh")

@@ -177,6 +177,18 @@ def runs_alive() -> dict[str, list[int]]:
     return found
 
 
+def children() -> int | None:
+    """How many processes Termux has now, this one's among them. Of others' an app sees none."""
+    with suppress(OSError):
+        own = os.getuid()
+        found = 0
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                found += path.stat().st_uid == own
+        return found or None
+    return None
+
+
 def main() -> None:
     missing, spared = missing_modules(keep_stamp="stamp" in sys.argv)
     version, problem = openmpi()
@@ -196,6 +208,7 @@ def main() -> None:
         "neighbours": neighbours(),
         "host_file": host_file(),
         "runs": runs_alive(),
+        "children": children(),
     }
     print(json.dumps(facts))
 

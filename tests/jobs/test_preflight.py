@@ -23,7 +23,7 @@ from fleetctl.state import State, derive
 RACK = Rack(
     name="r",
     network=Network(IPv4Network("10.0.0.0/24"), "ethernet"),
-    phones={f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}") for n in (1, 2, 3)},
+    phones={f"phone00{n}": Phone(f"phone00{n}", f"10.0.0.{n}", api_level=31) for n in (1, 2, 3)},
 )
 GIB = 1 << 30
 KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"
@@ -39,6 +39,7 @@ GOOD = PhoneFacts(
     free_temporary_bytes=GIB,
     free_memory_bytes=2 * GIB,
     clock_skew_seconds=0.1,
+    children=24,
     interfaces={"127.0.0.1": "lo", "10.0.0.1": "eth1"},
     revocations=2,
     wanted_revocations=2,
@@ -75,6 +76,8 @@ def test_a_good_phone_passes_and_its_interface_is_known() -> None:
         ({"openmpi": None, "openmpi_problem": "Bad system call"}, "openmpi", "CRITICAL"),
         ({"interfaces": {"192.168.1.7": "wlan0"}}, "address", "CRITICAL"),
         ({"clock_skew_seconds": 90.0}, "clock", "WARN"),
+        ({"children": 25}, "children", "WARN"),
+        ({"children": None}, "children", "UNKNOWN"),
         ({"strays": {"digits-1": (7, 8)}}, "strays", "CRITICAL"),
         ({"revocations": 1}, "revocations", "CRITICAL"),
         ({"revocations": None}, "revocations", "CRITICAL"),
@@ -91,6 +94,20 @@ def test_each_fault_is_found_by_its_own_check(
     changes: dict[str, Any], check: str, status: str
 ) -> None:
     assert statuses(replace(GOOD, **changes)) == {check: status}
+
+
+def test_too_many_children_are_counted_and_the_setting_that_lets_them_live_is_named() -> None:
+    def said(level: int) -> Any:
+        phone = replace(RACK.phones["phone001"], api_level=level)
+        rack = replace(RACK, phones={"phone001": phone})
+        outcomes = judge({"phone001": replace(GOOD, children=33)}, rack)["phone001"]
+        return next(one.result for one in outcomes if one.check.name == "children")
+
+    assert "has 33 child processes" in said(31).message
+    assert "max_phantom_processes" in said(31).message
+    assert "settings_enable_monitor_phantom_procs" in said(33).message
+    # Before Android 12 nobody counts.
+    assert said(30).status == "OK"
 
 
 def test_a_rack_without_torch_misses_nothing_but_torch() -> None:
@@ -224,6 +241,7 @@ def test_the_probe_runs_where_nothing_of_a_phone_exists() -> None:
     assert facts["openmpi"] is None
     assert facts["interfaces"]["127.0.0.1"] == "lo"
     assert facts["free_memory_bytes"] > 0
+    assert facts["children"] > 1
     assert "torch" in facts["missing_modules"]
     answer = Result(0, stdout=done.stdout)
     read_back = read("phone001", "10.0.0.1", answer, (facts["clock"] - 1, facts["clock"] + 1))
