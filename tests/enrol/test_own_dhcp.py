@@ -1,0 +1,186 @@
+"""Enrolment with the rack's own DHCP server, debug builds of Termux, and phones that change.
+
+One story, told once by the fixture: three of four phones are enrolled, two of them come to the
+rack, one of these breaks and the fourth takes its place, and the other one loses its Termux.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from box import Box
+
+from fleetctl.rack import RackPaths
+from fleetctl.remote.adb import session
+from standin.android.state import TERMUX
+from standin.enrolment import derived_serial
+from standin.fabric import derived_mac
+
+pytestmark = [pytest.mark.standin, pytest.mark.soak, pytest.mark.timeout(3600)]
+
+FIRST, BROKEN, LATE, SPARE = "phone001", "phone002", "phone003", "phone004"
+
+
+@dataclass
+class Story:
+    box: Box
+    locks: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    uids: list[int] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)
+
+    def serial(self, phone: str) -> str:
+        return derived_serial(self.box.name, phone)
+
+    def key(self, place: str) -> str:
+        lines = (self.box.folder / "ssh/known_hosts").read_text().splitlines()
+        (line,) = [line for line in lines if line.startswith(f"{place} ")]
+        return line.split()[2]
+
+    def uid(self) -> int:
+        return self.box.android(FIRST).apps[TERMUX].uid
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    box = Box(tmp_path_factory.mktemp("enrol-ours"), 220)
+    box.write(phones=4, medium="ethernet", dhcp="ours", more="versions: {torch: none}")
+    told = Story(box)
+    try:
+        box.must("standin", "up", "--boxed")
+        first_enrolment(told)
+        to_the_rack(told)
+        replaced(told)
+        reinstalled(told)
+        yield told
+    finally:
+        box.run("standin", "down")
+
+
+def first_enrolment(story: Story) -> None:
+    box = story.box
+    box.must("standin", "plug", SPARE, "nothing")
+    box.apks("--debuggable")
+    box.said["usb"] = box.enroll_accepting("phone[001-003]", "-o", "json")
+    box.said["controller"] = box.site("-t", "controller")
+
+
+def to_the_rack(story: Story) -> None:
+    """Two of the three; the third is forgotten on the table."""
+    box = story.box
+    box.must("standin", "plug", f"{FIRST},{BROKEN}", "hub")
+    box.said["wire"] = box.run("enroll", "--wire", "--wait", "120", "-o", "json")
+    story.locks["wire"] = box.lock
+    box.said["site"] = box.site("-t", "validate,phones")
+    story.answers["wire"] = box.ssh(BROKEN, "python -c 'print(6 * 7)'")
+
+
+def replaced(story: Story) -> None:
+    box = story.box
+    story.keys["broken"] = story.key(BROKEN)
+    box.must("standin", "fault", BROKEN, "kill")
+    box.must("standin", "plug", SPARE, "controller")
+    box.said["known serial"] = box.run(
+        "enroll", "--replace", BROKEN, "--serial", story.serial(LATE)
+    )
+    box.said["replace"] = box.enroll_accepting(
+        SPARE, "--replace", BROKEN, "--serial", story.serial(SPARE), "-o", "json"
+    )
+    box.must("standin", "plug", SPARE, "hub")
+    box.said["replace wire"] = box.run("enroll", "--wire", "--wait", "120", "-o", "json")
+    story.locks["replace"] = box.lock
+    story.answers["replace"] = box.ssh(BROKEN, "echo $HOME")
+
+
+def reinstalled(story: Story) -> None:
+    box = story.box
+    story.uids.append(story.uid())
+    story.keys["before"] = story.key(FIRST)
+    box.must("standin", "plug", FIRST, "controller")
+    asyncio.run(uninstall(box, story.serial(FIRST)))
+    box.said["again"] = box.run("enroll", "--serial", story.serial(FIRST), "-o", "json")
+    story.uids.append(story.uid())
+    box.must("standin", "plug", FIRST, "hub")
+    story.answers["again"] = box.ssh(FIRST, "id -u")
+
+
+async def uninstall(box: Box, serial: str) -> None:
+    async with session(RackPaths(box.name, box.home)) as adb:
+        for link in await adb.links():
+            phone = adb.phone(link.name)
+            if (await phone.shell("getprop ro.serialno")).stdout.strip() == serial:
+                for app in ("com.termux.boot", "com.termux.api", "com.termux"):
+                    said = await phone.shell(f"pm uninstall {app}")
+                    assert "Success" in said.stdout, said
+                return
+    raise AssertionError(f"adb does not see {serial}")
+
+
+def test_a_debug_build_lets_the_first_key_in_by_run_as(story: Story) -> None:
+    box = story.box
+    assert box.said["usb"].returncode == 0, box.said["usb"].stdout + box.said["usb"].stderr
+    assert box.ends("usb") == dict.fromkeys((FIRST, BROKEN, LATE), "enrolled")
+    # Nothing was typed: the keyboard is for builds that run-as may not enter.
+    assert "Termux does not take" not in box.said["usb"].stdout
+
+
+def test_on_the_wire_phones_move_to_the_addresses_of_the_rack_file(story: Story) -> None:
+    box = story.box
+    assert box.said["controller"].returncode == 0, box.said["controller"].stdout
+    assert box.ends("wire") == {FIRST: "enrolled", BROKEN: "enrolled", LATE: "needs-hands"}
+    assert "site.yml -t controller" in box.reports("wire")[LATE]["reason"]
+    lock = story.locks["wire"]
+    assert [lock[name].get("address") for name in (FIRST, BROKEN, LATE)] == [
+        f"{box.network}.3",
+        f"{box.network}.4",
+        None,
+    ]
+    assert lock[FIRST]["mac"] == derived_mac(box.name, FIRST)
+
+
+def test_a_phone_that_waits_for_the_wire_keeps_nobody_waiting(story: Story) -> None:
+    run = story.box.said["site"]
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert f"{LATE} without an address" in run.stdout.split("NOT READY")[1]
+    assert story.answers["wire"].strip() == "42"
+
+
+def test_a_phone_that_is_enrolled_already_takes_no_other_place(story: Story) -> None:
+    refused = story.box.said["known serial"]
+    assert refused.returncode == 2
+    said = " ".join(refused.stderr.split())
+    assert f"{story.serial(LATE)} is {LATE} already" in said
+
+
+def test_another_phone_takes_the_place_of_a_broken_one(story: Story) -> None:
+    box = story.box
+    for step in ("replace", "replace wire"):
+        assert box.ends(step)[BROKEN] == "enrolled", box.said[step].stdout
+    place = story.locks["replace"][BROKEN]
+    assert place["serial"] == story.serial(SPARE)
+    assert place["mac"] == derived_mac(box.name, SPARE)
+    assert place["address"] == f"{box.network}.4"
+    assert SPARE not in story.locks["replace"]
+    assert story.answers["replace"].strip().endswith("/files/home")
+
+
+def test_the_broken_ones_key_is_revoked(story: Story) -> None:
+    assert story.key(BROKEN) != story.keys["broken"]
+    assert story.keys["broken"] in (story.box.folder / "ssh/revoked").read_text()
+    known = (story.box.folder / "ssh/known_hosts").read_text()
+    assert re.search(rf"^@revoked \S+ \S+ {re.escape(story.keys['broken'])}", known, re.MULTILINE)
+
+
+def test_a_phone_whose_termux_was_reinstalled_is_the_same_phone(story: Story) -> None:
+    box = story.box
+    assert box.ends("again") == {FIRST: "enrolled"}, box.said["again"].stdout
+    before, after = story.uids
+    assert before != after
+    assert story.answers["again"].strip() == str(after)
+    assert story.key(FIRST) != story.keys["before"]
+    assert box.lock[FIRST] == story.locks["wire"][FIRST]
