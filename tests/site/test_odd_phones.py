@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.standin
 
 PHONES = [f"phone{number:03}" for number in range(1, 7)]
+PREFIX = "/data/data/com.termux/files/usr"
 
 
 @contextmanager
@@ -97,4 +98,35 @@ def test_a_phone_that_nobody_has_unlocked_after_a_reboot_is_up_without_ssh(
         assert "after a reboot unlock it once" in remark()
         said = rack.fleetctl("status", phone, "-o", "json", check=False).stdout
         assert json.loads(said)["phones"][0]["state"] == "lost"
+    eventually(lambda: rack.fleetctl("check", phone, check=False).returncode == 0, "it is back")
+
+
+@pytest.mark.soak
+def test_who_answers_by_another_key_is_talked_to_by_nobody(
+    provisioned_rack: RackUnderTest,
+) -> None:
+    rack, phone = provisioned_rack, "phone006"
+
+    # As after a reset that nobody told of: another key, and no certificate for it.
+    keys, restart = f"cd {PREFIX}/etc/ssh", f"{PREFIX}/bin/sv restart {PREFIX}/var/service/sshd"
+    swap = (
+        f"{keys} && mkdir kept && mv ssh_host_ed25519_key* kept && "
+        f"ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key </dev/null && {restart}"
+    )
+    rack.run("ssh", "-F", str(rack.folder / "ssh_config"), phone, swap, check=False)
+    try:
+        run = eventually(
+            lambda: (
+                (said := rack.playbook("-t", "ssh", "-l", phone, check=False)).returncode == 4
+                and said
+            ),
+            "it answers by its new key",
+        )
+        (told,) = run.stdout.split("NOT REACHED")[1].strip().splitlines()[1:]
+        assert told.startswith(f"the host key of {phone} (")
+        assert f"`fleetctl enroll --replace {phone}`" in told
+        assert "CRITICAL" in rack.fleetctl("check", phone, check=False).stdout
+    finally:
+        back = f"{keys} && rm ssh_host_ed25519_key* && mv kept/* . && rmdir kept && {restart}"
+        rack.podman(phone, "/system/bin/sh", "-c", back)
     eventually(lambda: rack.fleetctl("check", phone, check=False).returncode == 0, "it is back")
