@@ -101,6 +101,7 @@ def stranger(provisioned_rack: RackUnderTest, ssh: Run, tmp_path: Path) -> Itera
     provisioned_rack.playbook("-t", "ssh")
 
 
+@pytest.mark.soak
 def test_a_revoked_key_opens_no_phone_and_a_phone_without_the_list_is_suspect(
     provisioned_rack: RackUnderTest, ssh: Run, stranger: str
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_revoked_key_opens_no_phone_and_a_phone_without_the_list_is_suspect(
     assert "the rack's version 1" in checked.stdout
 
 
+@pytest.mark.soak
 def test_a_phone_whose_clock_is_at_1970_is_reached_and_people_are_told(
     provisioned_rack: RackUnderTest, ssh: Run
 ) -> None:
