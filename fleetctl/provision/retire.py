@@ -46,6 +46,8 @@ done
 rm -rf "$home"/phonerack "$home"/.ansible "$home"/.termux/boot/phonerack* \\
     "$home"/.ssh/phonerack_* "$prefix"/etc/phonerack "$prefix"/etc/ssh/phonerack_* \\
     "$prefix"/etc/ssh/*-cert.pub "$prefix"/etc/ssh/*_config.d/phonerack*.conf \\
+    "$prefix"/etc/apt/keyrings/phonerack* "$prefix"/var/lib/apt/lists/phonerack* \\
+    "$prefix"/var/log/sv/phonerack-* "$prefix"/var/service/*/phonerack-*.json \\
     "$prefix"/lib/libphonerack_* "$prefix"/tmp/ompi.* "$prefix"/tmp/prte.* "$prefix"/tmp/phonerack*
 left=$(ls -d "$home"/phonerack "$prefix"/etc/phonerack "$home"/.ssh/phonerack_* 2>/dev/null)
 [ -z "$left" ] || {{ echo "cannot be removed: $left" >&2; exit 1; }}

@@ -74,7 +74,7 @@ def to_the_rack(story: Story) -> None:
     """Two of the three; the third is forgotten on the table."""
     box = story.box
     box.must("standin", "plug", f"{FIRST},{BROKEN}", "hub")
-    box.said["wire"] = box.run("enroll", "--wire", "--wait", "120", "-o", "json")
+    box.said["wire"] = box.run("enroll", "--wire", "--wait", "60", "-o", "json")
     story.locks["wire"] = box.lock
     box.said["site"] = box.site("-t", "validate,phones")
     story.answers["wire"] = box.ssh(BROKEN, "python -c 'print(6 * 7)'")
@@ -92,7 +92,7 @@ def replaced(story: Story) -> None:
         SPARE, "--replace", BROKEN, "--serial", story.serial(SPARE), "-o", "json"
     )
     box.must("standin", "plug", SPARE, "hub")
-    box.said["replace wire"] = box.run("enroll", "--wire", "--wait", "120", "-o", "json")
+    box.said["replace wire"] = box.run("enroll", "--wire", "--wait", "60", "-o", "json")
     story.locks["replace"] = box.lock
     story.answers["replace"] = box.ssh(BROKEN, "echo $HOME")
 

@@ -194,6 +194,10 @@ def files(tmp_path: Path) -> Path:
         "usr/etc/ssh/ssh_host_ed25519_key",
         "usr/etc/ssh/ssh_host_ed25519_key-cert.pub",
         "usr/var/service/phonerack-exporter/run",
+        "usr/etc/apt/keyrings/phonerack.asc",
+        "usr/var/lib/apt/lists/phonerack-refreshed",
+        "usr/var/log/sv/phonerack-exporter/current",
+        "usr/var/service/sshd/phonerack-applied.json",
         "usr/var/service/sshd/run",
         "usr/bin/python",
     ):

@@ -12,7 +12,7 @@ from which_rack import SUBNET
 if TYPE_CHECKING:
     from conftest import RackUnderTest
 
-pytestmark = pytest.mark.standin
+pytestmark = [pytest.mark.standin, pytest.mark.soak, pytest.mark.timeout(3600)]
 
 
 def host_file(rack: RackUnderTest, phone: str) -> list[str]:
@@ -45,7 +45,6 @@ def test_a_phone_in_another_port_has_another_place_in_the_ring(
         rack.playbook("-t", "openmpi", "-l", "phone001")
 
 
-@pytest.mark.soak
 def test_a_phone_leaves_and_another_comes_in_its_place(provisioned_rack: RackUnderTest) -> None:
     rack = provisioned_rack
     retire = ("ansible-playbook", "-i", str(rack.file), "playbooks/retire.yml", "-l", "phone006")
@@ -74,7 +73,6 @@ def test_a_phone_leaves_and_another_comes_in_its_place(provisioned_rack: RackUnd
     assert len((rack.folder / "ssh/revoked").read_text().splitlines()) >= 3
 
 
-@pytest.mark.soak
 def test_a_dead_phone_leaves_with_an_error_about_its_data(provisioned_rack: RackUnderTest) -> None:
     rack = provisioned_rack
     rack.fleetctl("standin", "fault", "phone006", "kill")
@@ -97,7 +95,6 @@ def test_a_dead_phone_leaves_with_an_error_about_its_data(provisioned_rack: Rack
         rack.playbook()
 
 
-@pytest.mark.soak
 def test_the_operators_key_and_the_authority_can_be_changed(
     provisioned_rack: RackUnderTest,
 ) -> None:
