@@ -34,7 +34,7 @@ from standin.record import (
 )
 from standin.rig import Rig, exclusive, host_link_name, refuse_overlap
 
-SERVICES_WAIT_SECONDS = 30
+SERVICES_WAIT_SECONDS = 120
 _WORKERS = 8
 
 type Say = Callable[[str], None]

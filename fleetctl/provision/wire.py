@@ -212,10 +212,30 @@ async def _neighbours() -> dict[str, str]:
 
 
 async def _reserve(rack: Rack, services: ServicesHost) -> None:
-    """Have the DHCP server know the new adapters; it reads the file at once."""
+    """Have the DHCP server know the new adapters; it reads the file at once.
+
+    But what was another adapter's it gives to none, until it starts anew.
+    """
     text = "\n".join([*rack_dhcp.reservations(rack), ""])
-    if await services.read(RESERVATIONS) != text:
+    before = await services.read(RESERVATIONS)
+    if before != text:
         await services.write(RESERVATIONS, text)
+    leases = parse_leases(await services.read(LEASES))
+    if _changes_hands(parse_reservations(text), parse_reservations(before), leases):
+        await services.restart("dnsmasq")
+
+
+def parse_reservations(text: str) -> dict[str, str]:
+    """Adapters by address, as `fleetctl.rack.dhcp` has written them."""
+    words = (line.split(",") for line in text.splitlines())
+    return {word[1]: word[0] for word in words if len(word) >= 2}
+
+
+def _changes_hands(wanted: Mapping[str, str], *present: Mapping[str, str]) -> bool:
+    """Whether an address belongs to another adapter than before."""
+    return any(
+        known.get(address, mac) != mac for address, mac in wanted.items() for known in present
+    )
 
 
 @dataclass(frozen=True, slots=True)

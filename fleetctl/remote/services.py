@@ -52,6 +52,19 @@ class ServicesHost:
         if done.exit_status:
             raise ServicesError(f"services host: {path}: {str(done.stderr).strip()}")
 
+    async def restart(self, unit: str) -> None:
+        """Restart a service of systemd's. Raises ServicesError."""
+        command = f"systemctl restart {unit}"
+        if self._connection is None:
+            process = await asyncio.create_subprocess_shell(command, stderr=asyncio.subprocess.PIPE)
+            _, said = await process.communicate()
+            failure = said.decode(errors="replace") if process.returncode else None
+        else:
+            done = await self._run(self._connection, command, "")
+            failure = str(done.stderr) if done.exit_status else None
+        if failure is not None:
+            raise ServicesError(f"services host: `{command}` failed: {failure.strip()}")
+
     async def _run(
         self, connection: asyncssh.SSHClientConnection, command: str, stdin: str
     ) -> asyncssh.SSHCompletedProcess:

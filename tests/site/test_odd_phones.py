@@ -45,7 +45,8 @@ def test_lost_syns_are_tried_again_and_who_loses_all_of_them_is_told_once(
     rack, mute = provisioned_rack, "phone006"
     # The phone's own new connections are lost too, to the mirror and between the phones.
     with fault(rack, "phone[001-005]", "syn-loss=30%"), fault(rack, mute, "syn-loss=100%"):
-        once = ("-e", "termux_connect_retries=1")
+        # With no connection that was kept from before.
+        once = ("-e", "termux_connect_retries=1", "-e", "ansible_control_path=none")
         run = rack.playbook("-t", "termux", *once, check=False)
 
     hosts = recap(run.stdout)
@@ -113,12 +114,11 @@ def test_who_answers_by_another_key_is_talked_to_by_nobody(
         f"ssh-keygen -q -t ed25519 -N '' -f ssh_host_ed25519_key </dev/null && {restart}"
     )
     rack.run("ssh", "-F", str(rack.folder / "ssh_config"), phone, swap, check=False)
+    # A connection that was kept from before is to the phone itself.
+    anew = ("-t", "ssh", "-l", phone, "-e", "ansible_control_path=none")
     try:
         run = eventually(
-            lambda: (
-                (said := rack.playbook("-t", "ssh", "-l", phone, check=False)).returncode == 4
-                and said
-            ),
+            lambda: (said := rack.playbook(*anew, check=False)).returncode == 4 and said,
             "it answers by its new key",
         )
         (told,) = run.stdout.split("NOT REACHED")[1].strip().splitlines()[1:]
