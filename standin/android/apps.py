@@ -18,6 +18,19 @@ if TYPE_CHECKING:
 _SHELL = "/system/bin/sh"
 
 
+# All of a user's at once, so that no supervisor starts anything anew; more than once, for what was
+# just being started.
+_END_ALL = """
+for round in 1 2 3; do
+    found=
+    for place in /proc/[0-9]*; do
+        [ "$(stat -c %u "$place" 2>/dev/null)" != "$0" ] || found="$found ${place#/proc/}"
+    done
+    [ -z "$found" ] || kill -9 $found
+done
+"""
+
+
 class Apps:
     def __init__(self, handset: Handset) -> None:
         self._handset = handset
@@ -59,7 +72,7 @@ class Apps:
         app = packages.forget(self._handset.state, package)
         if package == TERMUX:
             self._handset.screen.close()
-            await self._handset.phone.run(0, ["/system/bin/pkill", "-KILL", "-U", str(app.uid)])
+            await self._handset.phone.run(0, ["/system/bin/sh", "-c", _END_ALL, str(app.uid)])
             await self._handset.phone.run(0, ["/system/bin/rm", "-rf", DATA])
             await self._handset.phone.run(0, ["/system/bin/users", ""])
         await call.say("Success\n")
