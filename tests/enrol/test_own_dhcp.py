@@ -86,7 +86,7 @@ def replaced(story: Story) -> None:
     box.must("standin", "fault", BROKEN, "kill")
     box.must("standin", "plug", SPARE, "controller")
     box.said["known serial"] = box.run(
-        "enroll", "--replace", BROKEN, "--serial", story.serial(LATE)
+        "enroll", "--replace", BROKEN, "--serial", story.serial(LATE), "--wait", "0"
     )
     box.said["replace"] = box.enroll_accepting(
         SPARE, "--replace", BROKEN, "--serial", story.serial(SPARE), "-o", "json"
