@@ -13,7 +13,13 @@ TIMEOUT_SECONDS = 120
 
 type Command = tuple[str, ...]
 
-_PACKAGES = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "ssh-keygen": "ssh"}
+_PACKAGES = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nsenter": "util-linux",
+    "ethtool": "ethtool",
+    "ssh-keygen": "ssh",
+}
 
 
 class CommandError(StandinError):
@@ -24,8 +30,10 @@ class CommandError(StandinError):
         super().__init__(f"`{' '.join(command)}` failed: {output or 'it said nothing'}")
 
 
-def run(command: Sequence[str]) -> str:
+def run(command: Sequence[str], given: str = "") -> str:
     """Run `command` and return its standard output. Raises CommandError when it fails.
+
+    It reads `given` as its standard input.
 
     The command runs in a session of its own, so that Ctrl-C reaches only the caller, which then
     cleans up behind commands that have ended.
@@ -37,7 +45,7 @@ def run(command: Sequence[str]) -> str:
             text=True,
             timeout=TIMEOUT_SECONDS,
             start_new_session=True,
-            stdin=subprocess.DEVNULL,
+            input=given,
         )
     except FileNotFoundError:
         package = _PACKAGES.get(command[0], command[0])

@@ -17,7 +17,6 @@ from standin.commands import CommandError, run
 from standin.daemon.control import ask
 from standin.engine import Container
 from standin.errors import StandinError
-from standin.fabric import degraded_rate, shape_commands
 from standin.faults import Faults, Kind, Value
 from standin.rig import Rig
 
@@ -53,16 +52,13 @@ def _replug(rig: Rig, container: Container) -> None:
 
 def _shape(megabits: int) -> Callable[[Rig, Container, Value], None]:
     def make(rig: Rig, container: Container, _: Value) -> None:
-        rate = degraded_rate(rig.plan.rate, megabits)
-        for command in shape_commands(rig.plan, container.host, container.pid, rate):
-            run(command)
+        rig.shape(container, megabits)
 
     return make
 
 
 def _unshape(rig: Rig, container: Container) -> None:
-    for command in shape_commands(rig.plan, container.host, container.pid, rig.plan.rate):
-        run(command)
+    rig.shape(container)
 
 
 def _lose_syns(_: Rig, container: Container, value: Value) -> None:

@@ -59,6 +59,11 @@ class Folders:
         """Where the phones' storage lies, a file system a phone."""
         return self.root / "storage"
 
+    @property
+    def switches(self) -> Path:
+        """What belongs to the switches that are Open vSwitches, a folder each."""
+        return self.root / "switches"
+
     def signer(self, name: str) -> Path:
         """A key that signs the stand-in's Android packages."""
         return self.root / "signers" / f"{name}.pem"

@@ -1,8 +1,9 @@
 """The wires of a stand-in rack, as pure values: what there should be, and what makes it so.
 
-One network namespace a rack holds one plain bridge a switch; neighbouring switches are joined by a
-veth, each phone hangs on a veth named after its switch port, and one more veth leads to the host,
-which bears the controller's address. Nothing is forwarded: the rack has no way out.
+Neighbouring switches are joined by a veth, each phone hangs on a veth named after its switch port,
+and one more veth leads to the host, which bears the controller's address. Nothing is forwarded: the
+rack has no way out. A switch is a plain bridge, all of them in one network namespace, or an Open
+vSwitch in a namespace of its own (`standin.openvswitch`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,20 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from itertools import pairwise
+from typing import Literal
 
-from fleetctl.rack import InputError, Phone, Rack, RackError
+from fleetctl.rack import InputError, Phone, Rack, RackError, Switch
 from standin.commands import Command
 
 INTERFACE_NAME_LIMIT = 15
 SERVICES = "services"
+
+type Kind = Literal["bridge", "ovs"]
+"""Of a fabric: what its switches are."""
+
+SCALED_RATE = "100mbit"
+"""Of a port of 1 Gb/s on Open vSwitch, which carries a tenth of real rates."""
 
 # Larger than one segmentation-offloaded packet of 64 KiB with its headers, so that tbf need not
 # cut packets up; small enough that 3 ms of the rate is all that a rested link gets on top.
@@ -49,22 +58,31 @@ class Uplink:
 
 @dataclass(frozen=True, slots=True)
 class FabricPlan:
-    """All wires of one rack. `ports` maps host names (phones and `services`) to their port."""
+    """All wires of one rack. `ports` maps host names (phones and `services`) to their port.
+
+    `host_link` is the host's cable at the host, `host_port` its other end, at the first switch.
+    """
 
     namespace: str
     bridges: tuple[str, ...]
     uplinks: tuple[Uplink, ...]
     ports: Mapping[str, Port]
     host_link: str
+    host_port: str
     host_address: str
     cidr: IPv4Network
     mtu: int
     rate: str | None = None
+    kind: Kind = "bridge"
 
     @property
-    def host_port(self) -> str:
-        """The end of the host's cable that hangs on the first bridge."""
-        return interface_name(f"{self.bridges[0]}.host")
+    def spaces(self) -> tuple[str, ...]:
+        """The network namespaces of all switches."""
+        return tuple(dict.fromkeys(self.space(bridge) for bridge in self.bridges))
+
+    def space(self, bridge: str) -> str:
+        """The network namespace that a switch is in."""
+        return self.namespace if self.kind == "bridge" else f"{self.namespace}.{bridge}"
 
     @property
     def masters(self) -> dict[str, str]:
@@ -88,6 +106,8 @@ class Found:
 
     links: Mapping[str, Link] | None = None
     has_host_link: bool = False
+    missing: frozenset[str] = frozenset()
+    """Namespaces that do not exist, where some of several do."""
 
 
 def interface_name(wanted: str) -> str:
@@ -100,6 +120,11 @@ def interface_name(wanted: str) -> str:
 
 def namespace_name(rack: str) -> str:
     return f"pr-{rack}"
+
+
+def rack_of(space: str) -> str:
+    """The rack that a network namespace belongs to, by the namespace's name."""
+    return space.removeprefix("pr-").partition(".")[0]
 
 
 def derived_mac(rack: str, host: str) -> str:
@@ -115,8 +140,17 @@ def check_rate(rate: str) -> str:
     return rate
 
 
-def plan_fabric(rack: Rack, rate: str | None = None) -> FabricPlan:
-    """The fabric of `rack`; `rate` in tc's words (`200mbit`) shapes each phone's link both ways."""
+def usual_kind(rack: Rack) -> Kind:
+    """Open vSwitch where the rack file has a switch to be configured, plain bridges where not."""
+    managed = any(switch.platform != "unmanaged" for switch in rack.switches.values())
+    return "ovs" if managed else "bridge"
+
+
+def plan_fabric(rack: Rack, rate: str | None = None, kind: Kind = "bridge") -> FabricPlan:
+    """The fabric of `rack`; `rate` in tc's words (`200mbit`) shapes each phone's link both ways.
+
+    On Open vSwitch links are always shaped, to SCALED_RATE without `rate`.
+    """
     network = rack.network
     if None in (network.controller, network.services) or network.controller == network.services:
         raise RackError(
@@ -124,9 +158,10 @@ def plan_fabric(rack: Rack, rate: str | None = None) -> FabricPlan:
             "two addresses: the one is this machine, the other a container"
         )
     bridges = tuple(interface_name(name) for name in rack.switches) or ("lan",)
+    host_socket, services_socket = _own_sockets(rack)
     ports = {phone.name: _phone_port(rack, phone, bridges[0]) for phone in rack.phones.values()}
     ports[SERVICES] = Port(
-        name=interface_name(f"{bridges[0]}.{SERVICES}"),
+        name=interface_name(f"{bridges[0]}.{services_socket}"),
         bridge=bridges[0],
         mac=derived_mac(rack.name, SERVICES),
         inside="rack0",
@@ -136,17 +171,27 @@ def plan_fabric(rack: Rack, rate: str | None = None) -> FabricPlan:
     plan = FabricPlan(
         namespace=namespace_name(rack.name),
         bridges=bridges,
-        uplinks=tuple(_uplinks(rack, bridges)),
+        uplinks=tuple(_uplinks(rack, every=kind == "ovs")),
         ports=ports,
         host_link=interface_name(namespace_name(rack.name)),
+        host_port=interface_name(f"{bridges[0]}.{host_socket}"),
         host_address=f"{network.controller}/{network.cidr.prefixlen}",
         cidr=network.cidr,
         mtu=network.mtu,
-        rate=rate,
+        rate=rate or (SCALED_RATE if kind == "ovs" else None),
+        kind=kind,
     )
     if len(plan.masters) != 1 + 2 * len(plan.uplinks) + len(ports):
         raise RackError(f"rack `{rack.name}`: names of switches and phones collide as interfaces")
     return plan
+
+
+def _own_sockets(rack: Rack) -> tuple[int | str, int | str]:
+    """Where controller and services host are plugged in: at ports that nobody configures."""
+    first = next(iter(rack.switches.values()), None)
+    if first and len(first.reserved) > 1:
+        return first.reserved[0], first.reserved[1]
+    return "host", SERVICES
 
 
 def _phone_port(rack: Rack, phone: Phone, first_bridge: str) -> Port:
@@ -160,20 +205,47 @@ def _phone_port(rack: Rack, phone: Phone, first_bridge: str) -> Port:
     )
 
 
-def _uplinks(rack: Rack, bridges: tuple[str, ...]) -> Iterator[Uplink]:
-    """Neighbours are joined in a chain, each end in the next free uplink port of its switch."""
-    free = [iter(switch.uplinks) for switch in rack.switches.values()]
+def _uplinks(rack: Rack, every: bool) -> Iterator[Uplink]:
+    """The cables that the rack file names, and a chain of those switches that it leaves apart.
 
-    def socket(place: int, otherwise: str) -> str:
-        return interface_name(f"{bridges[place]}.{next(free[place], otherwise)}")
+    Bridges that know no spanning tree get no loop: of several ways between two switches only the
+    first has a cable. With `every`, all have it where both ends are managed.
+    """
+    joined = {name: {name} for name in rack.switches}
+    switches = list(rack.switches.values())
 
-    for left, right in zip(range(len(bridges)), range(1, len(bridges)), strict=False):
-        yield Uplink(
-            (
-                (socket(left, "right"), bridges[left]),
-                (socket(right, "left"), bridges[right]),
-            )
-        )
+    def tie(left: Switch, right: Switch, ports: tuple[int | str, int | str]) -> Iterator[Uplink]:
+        apart = joined[left.name] is not joined[right.name]
+        trees = every and "unmanaged" not in (left.platform, right.platform)
+        if not (apart or trees):
+            return
+        together = joined[left.name] | joined[right.name]
+        joined.update(dict.fromkeys(together, together))
+        names = [interface_name(switch.name) for switch in (left, right)]
+        ends = [interface_name(f"{name}.{port}") for name, port in zip(names, ports, strict=True)]
+        yield Uplink(((ends[0], names[0]), (ends[1], names[1])))
+
+    for place, left in enumerate(switches):
+        for right in switches[place + 1 :]:
+            for ports in zip(_leading(left, right), _leading(right, left), strict=False):
+                yield from tie(left, right, ports)
+    free = {item.name: iter(_free_uplinks(item)) for item in switches}
+    for left, right in pairwise(switches):
+        if joined[left.name] is not joined[right.name]:
+            sockets = (next(free[left.name], "right"), next(free[right.name], "left"))
+            yield from tie(left, right, sockets)
+
+
+def _leading(switch: Switch, other: Switch) -> tuple[int, ...]:
+    """The ports of a switch that lead to another, as the rack file says."""
+    found = [bundle.ports for bundle in switch.bundles if bundle.to == other.name]
+    return found[0] if found else ()
+
+
+def _free_uplinks(switch: Switch) -> list[int]:
+    """Uplinks of which the rack file does not say where they lead."""
+    taken = {port for bundle in switch.bundles for port in bundle.ports}
+    return [port for port in switch.uplinks if port not in taken]
 
 
 def build_commands(
@@ -219,25 +291,33 @@ def build_commands(
 def plug_commands(
     plan: FabricPlan, host: str, pid: int, unplugged: bool = False
 ) -> Iterator[Command]:
-    """What plugs the container whose first process is `pid` into its port, shaped, and up."""
+    """What plugs the container whose first process is `pid` into its port, shaped, and up.
+
+    Whether a port of Open vSwitch is up is not the cable's alone to say: it stays down here.
+    """
     port, mtu = plan.ports[host], ("mtu", str(plan.mtu))
     enter = ("nsenter", "-t", str(pid), "-n")
     peer = ("peer", "name", port.inside, "address", port.mac, *mtu, "netns", str(pid))
-    yield ("ip", "-n", plan.namespace, "link", "add", port.name, *mtu, "type", "veth", *peer)
+    space = plan.space(port.bridge)
+    yield ("ip", "-n", space, "link", "add", port.name, *mtu, "type", "veth", *peer)
+    if plan.kind == "ovs":
+        # Checksums that are left to hardware would never be made: frames pass a program.
+        yield (*enter, "ethtool", "-K", port.inside, "tx", "off")
     if plan.rate and port.shaped:
         yield from shape_commands(plan, host, pid, plan.rate)
     if port.address:
         yield (*enter, "ip", "address", "add", port.address, "dev", port.inside)
     yield (*enter, "ip", "link", "set", port.inside, "up")
-    state = "down" if unplugged else "up"
-    yield ("ip", "-n", plan.namespace, "link", "set", port.name, "master", port.bridge, state)
+    if plan.kind == "bridge":
+        state = "down" if unplugged else "up"
+        yield ("ip", "-n", space, "link", "set", port.name, "master", port.bridge, state)
 
 
 def shape_commands(plan: FabricPlan, host: str, pid: int, rate: str | None) -> Iterator[Command]:
     """What shapes both ends of a plugged container's cable to `rate`; None lets all through."""
     port = plan.ports[host]
     inside = ("nsenter", "-t", str(pid), "-n", "tc", "qdisc")
-    outside = ("tc", "-n", plan.namespace, "qdisc")
+    outside = ("tc", "-n", plan.space(port.bridge), "qdisc")
     for tool, device in ((inside, port.inside), (outside, port.name)):
         if rate:
             shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
@@ -264,5 +344,5 @@ def degraded_rate(rate: str | None, megabits: int) -> str:
 
 def carrier_command(plan: FabricPlan, host: str, plugged: bool) -> Command:
     """What pulls the cable of `host`, or plugs it in again: the carrier goes, or comes."""
-    state = "up" if plugged else "down"
-    return ("ip", "-n", plan.namespace, "link", "set", plan.ports[host].name, state)
+    port, state = plan.ports[host], "up" if plugged else "down"
+    return ("ip", "-n", plan.space(port.bridge), "link", "set", port.name, state)

@@ -151,12 +151,12 @@ def _build(images: Images, progress: Progress) -> None:
     _sweep()
     try:
         mirror = host_mirror()
-        base = _base(mirror, progress)
+        base = debian_base(mirror, progress)
         with tempfile.TemporaryDirectory(prefix="phonerack-") as folder:
             context = Path(folder) / "context"
             _fill_context(context, progress)
             built = {
-                name: _build_stage(stage, base, mirror, context, progress)
+                name: build_stage(stage, base, mirror, context, progress)
                 for stage, name in zip(Images.__dataclass_fields__, astuple(images), strict=True)
             }
         _remove_older(images)
@@ -166,7 +166,7 @@ def _build(images: Images, progress: Progress) -> None:
         _sweep()
 
 
-def _base(mirror: str, progress: Progress) -> str:
+def debian_base(mirror: str, progress: Progress) -> str:
     """A minimal Debian: the one made before, else a registry's, else one made of packages."""
     name = f"{IMAGE_PREFIX}base:{SUITE}"
     if name in run(("podman", "images", "--format={{.Repository}}:{{.Tag}}")).split():
@@ -261,7 +261,7 @@ def compile_commands(context: Path) -> list[tuple[str, ...]]:
     ]
 
 
-def _build_stage(stage: str, base: str, mirror: str, context: Path, progress: Progress) -> str:
+def build_stage(stage: str, base: str, mirror: str, context: Path, progress: Progress) -> str:
     """Build one stage of the Containerfile and return the image's id; it gets no name yet."""
     identity = context.parent / f"{stage}.id"
     command = (

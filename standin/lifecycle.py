@@ -19,12 +19,15 @@ from standin.daemon.control import tell_of_change
 from standin.effects import settle_started
 from standin.enrolment import MODEL, enrol, locked, make_android, renew_retired
 from standin.errors import StandinError
-from standin.fabric import SERVICES, namespace_name, plan_fabric
+from standin.fabric import SERVICES, Kind, namespace_name, plan_fabric, rack_of
 from standin.faults import Faults, read_faults
 from standin.hardware import HardwareState
 from standin.hardware.files import kept_state, write_hardware
+from standin.openvswitch import image as switch_image
+from standin.openvswitch.enrolment import enrol_switches, require_addresses, switch_logins
 from standin.record import (
     agreed_boxed,
+    agreed_kind,
     agreed_rate,
     is_standin,
     is_up,
@@ -34,7 +37,7 @@ from standin.record import (
 )
 from standin.rig import Rig, exclusive, host_link_name, refuse_overlap
 
-SERVICES_WAIT_SECONDS = 120
+SSH_WAIT_SECONDS = 120
 _WORKERS = 8
 
 type Say = Callable[[str], None]
@@ -47,12 +50,22 @@ class Up:
     was_up: bool
     started: list[str]
     remarks: list[str]
+    switches: list[str]
+    """How to log in on each switch that has a command line."""
 
 
-def up(rack: Rack, rack_file: Path, rate: str | None, say: Say, boxed: bool = False) -> Up:
+def up(
+    rack: Rack,
+    rack_file: Path,
+    rate: str | None,
+    say: Say,
+    boxed: bool = False,
+    kind: Kind | None = None,
+) -> Up:
     """Bring the rack of `rack_file` up, or make what is missing of one that is up already.
 
-    Its phones are enrolled, or with `boxed` as they come out of their boxes.
+    `kind` is that of its switches, where it is not to be the rack file's usual one. Its phones are
+    enrolled, or with `boxed` as they come out of their boxes.
     An interrupted first `up` is rolled back; an interrupted repair leaves what was there.
     """
     require_host()
@@ -60,15 +73,19 @@ def up(rack: Rack, rack_file: Path, rate: str | None, say: Say, boxed: bool = Fa
     with exclusive(rack.name):
         paths = RackPaths(rack.name)
         was_up = is_up(rack.name)
-        rig = Rig(rack, paths, plan_fabric(rack, agreed_rate(rack, paths, rate)))
+        kind = agreed_kind(rack, paths, kind)
+        rig = Rig(rack, paths, plan_fabric(rack, agreed_rate(rack, paths, rate), kind))
         boxed = agreed_boxed(rack, paths, boxed)
         refuse_foreign(rig)
         refuse_overlap(rig.plan)
+        if kind == "ovs":
+            require_addresses(rack)
         try:
             made = images.ensure(say)
+            switch = switch_image.ensure(say) if kind == "ovs" else ""
             say("keys, hardware and packages")
             _prepare(rig, rack_file, boxed)
-            return _raise(rig, made, was_up, say)
+            return _raise(rig, made, switch, was_up, say)
         except BaseException:
             if not was_up:
                 say("rolling back")
@@ -76,23 +93,39 @@ def up(rack: Rack, rack_file: Path, rate: str | None, say: Say, boxed: bool = Fa
             raise
 
 
-def _raise(rig: Rig, made: images.Images, was_up: bool, say: Say) -> Up:
+def _raise(rig: Rig, made: images.Images, switch: str, was_up: bool, say: Say) -> Up:
     faults = read_faults(rig.folders.faults)
     unplugged = {host for host, kinds in faults.items() if "unplug" in kinds}
     say("wires")
-    rig.wire(unplugged)
+    rig.wire(unplugged, switch)
     # The services host's way out, to Debian's mirror, as a real one has.
     engine.make_network(rig.rack.name, rig.plan.namespace)
     image = dict.fromkeys(rig.rack.phones, made.phone) | {SERVICES: made.services}
     started = _start_missing(rig, image, faults, say)
     _settle(rig, started, faults, say)
     remarks = _outdated(rig, image)
+    logins = switch_logins(rig.rack) if rig.ovs else {}
     if not process.ensure_running(rig.folders.root):
         tell_of_change(rig.folders.root)
+    else:
+        say("waiting for switches")
+        remarks += _unanswered(rig.rack, logins)
     if SERVICES in started:
         say("waiting for the services host")
-        _await_ssh(str(rig.rack.network.services))
-    return Up(was_up, [host for host in rig.hosts if host in started], remarks)
+        _await_ssh("the services host", str(rig.rack.network.services))
+    hosts = [host for host in rig.hosts if host in started]
+    return Up(was_up, hosts, remarks, list(logins.values()))
+
+
+def _unanswered(rack: Rack, switches: Iterable[str]) -> list[str]:
+    """Switches that do not let the controller through, perhaps because somebody wanted it so."""
+    remarks = []
+    for name in switches:
+        try:
+            _await_ssh(f"switch {name}", str(rack.switches[name].address))
+        except StandinError as problem:
+            remarks.append(str(problem))
+    return remarks
 
 
 def _prepare(rig: Rig, rack_file: Path, boxed: bool) -> None:
@@ -104,6 +137,8 @@ def _prepare(rig: Rig, rack_file: Path, boxed: bool) -> None:
     folders.denied.touch(mode=0o000)
     engine.remove(rig.container_name(phone) for phone in renew_retired(rig.rack, rig.paths))
     enrol(rig.rack, rig.paths, boxed)
+    if rig.ovs:
+        enrol_switches(rig.rack, rig.paths, folders.switches)
     for phone in rig.rack.phones.values():
         _render_hardware(folders.hardware(phone.name), rig.rack, phone)
         make_android(folders, rig.rack, phone, boxed)
@@ -191,9 +226,9 @@ def _outdated(rig: Rig, image: dict[str, str]) -> list[str]:
     return [f"{len(old)} containers run an older image: `down` and `up` renew them"]
 
 
-def _await_ssh(address: str) -> None:
-    """Wait until sshd greets. Raises StandinError after SERVICES_WAIT_SECONDS."""
-    deadline = time.monotonic() + SERVICES_WAIT_SECONDS
+def _await_ssh(who: str, address: str) -> None:
+    """Wait until sshd greets. Raises StandinError after SSH_WAIT_SECONDS."""
+    deadline = time.monotonic() + SSH_WAIT_SECONDS
     while time.monotonic() < deadline:
         with (
             suppress(OSError),
@@ -202,7 +237,7 @@ def _await_ssh(address: str) -> None:
             if connection.recv(4) == b"SSH-":
                 return
         time.sleep(0.2)
-    raise StandinError(f"the services host's sshd at {address} does not answer")
+    raise StandinError(f"sshd of {who} at {address} does not answer")
 
 
 def down(rack: str, wherever: bool = False) -> list[str]:
@@ -239,8 +274,9 @@ def _clear(rack: str, folder: Path) -> list[str]:
     namespace, link = namespace_name(rack), host_link_name(rack)
     engine.remove_volumes(rack)
     engine.remove_network(namespace)
-    if (Path("/run/netns") / namespace).exists():
-        run(("ip", "netns", "delete", namespace))
+    spaces = _children(Path("/run/netns"), "pr-*")
+    for space in [path.name for path in spaces if rack_of(path.name) == rack]:
+        run(("ip", "netns", "delete", space))
     with suppress(CommandError):
         # It goes with its other end, a moment after the namespace.
         run(("ip", "link", "delete", link))
@@ -253,7 +289,7 @@ def _clear(rack: str, folder: Path) -> list[str]:
 def standing_racks() -> list[str]:
     """Names of all stand-in racks of which anything is left on this machine."""
     names = {found.rack for found in engine.containers()}
-    names |= {path.name.removeprefix("pr-") for path in _children(Path("/run/netns"), "pr-*")}
+    names |= {rack_of(path.name) for path in _children(Path("/run/netns"), "pr-*")}
     home = RackPaths("any").home
     names |= {path.name for path in _children(home, "*") if is_standin(path)}
     return sorted(names)

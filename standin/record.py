@@ -14,7 +14,7 @@ from standin.commands import require_host
 from standin.derived import derive_rack_file
 from standin.enrolment import Folders
 from standin.errors import StandinError
-from standin.fabric import FabricPlan, plan_fabric
+from standin.fabric import FabricPlan, Kind, plan_fabric, usual_kind
 from standin.rig import Rig
 
 
@@ -26,6 +26,7 @@ class Record(TypedDict):
     rate: str | None
     fabric: str
     boxed: bool
+    fabric_kind: Kind
 
 
 def is_standin(folder: Path) -> bool:
@@ -49,6 +50,7 @@ def write_record(rig: Rig, rack_file: Path, boxed: bool = False) -> None:
         rate=rig.plan.rate,
         fabric=_fingerprint(rig.plan),
         boxed=boxed,
+        fabric_kind=rig.plan.kind,
     )
     write_atomic(rig.folders.record, json.dumps(record, indent=2) + "\n")
 
@@ -68,7 +70,8 @@ def open_rig(rack: Rack) -> Rig:
     if not is_up(rack.name):
         raise StandinError(f"rack `{rack.name}` is not up: `fleetctl standin up` brings it up")
     paths = RackPaths(rack.name)
-    rig = Rig(rack, paths, plan_fabric(rack, read_record(paths)["rate"]))
+    record = read_record(paths)
+    rig = Rig(rack, paths, plan_fabric(rack, record["rate"], _kind(record)))
     _refuse_other_plan(rig)
     return rig
 
@@ -78,7 +81,7 @@ def recorded_rig(folder: Path) -> Rig:
     paths = RackPaths(folder.name, folder.parent)
     record = read_record(paths)
     rack = load_rack(Path(record["rack_file"]))
-    rig = Rig(rack, paths, plan_fabric(rack, record["rate"]))
+    rig = Rig(rack, paths, plan_fabric(rack, record["rate"], _kind(record)))
     _refuse_other_plan(rig)
     return rig
 
@@ -128,6 +131,23 @@ def agreed_rate(rack: Rack, paths: RackPaths, rate: str | None) -> str | None:
             "`fleetctl standin down` first"
         )
     return present
+
+
+def agreed_kind(rack: Rack, paths: RackPaths, kind: Kind | None) -> Kind:
+    """What the switches of the rack are to be, or are."""
+    if not is_up(rack.name):
+        return kind or usual_kind(rack)
+    present = _kind(read_record(paths))
+    if kind and kind != present:
+        raise InputError(
+            f"rack `{rack.name}` is up on fabric {present}: `fleetctl standin down` first"
+        )
+    return present
+
+
+def _kind(record: Record) -> Kind:
+    """One that was written before there was a choice is of a rack of plain bridges."""
+    return record.get("fabric_kind", "bridge")
 
 
 def agreed_boxed(rack: Rack, paths: RackPaths, boxed: bool) -> bool:

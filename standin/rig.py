@@ -27,11 +27,14 @@ from standin.fabric import (
     Link,
     build_commands,
     carrier_command,
+    degraded_rate,
     interface_name,
     namespace_name,
     plug_commands,
+    shape_commands,
 )
 from standin.faults import read_faults
+from standin.openvswitch.fabric import OvsFabric
 from standin.share import cpu_limit
 
 LOCK_WAIT_SECONDS = 60
@@ -69,8 +72,17 @@ class Rig:
     def container_name(self, host: str) -> str:
         return container_name(self.rack.name, host)
 
+    @cached_property
+    def ovs(self) -> OvsFabric | None:
+        """The switches, where they are Open vSwitches."""
+        if self.plan.kind != "ovs":
+            return None
+        return OvsFabric(self.rack, self.plan, self.paths.dir, self.folders.switches)
+
     def containers(self) -> dict[str, Container]:
-        return {found.host: found for found in engine.containers(self.rack.name)}
+        """Those of the hosts; switches that are containers are not among them."""
+        present = engine.containers(self.rack.name)
+        return {found.host: found for found in present if found.host in self.plan.ports}
 
     def cpu(self, host: str, speed: float | None = None) -> CpuLimit | None:
         """The processor limit of a phone at `speed` of its share; the services host has none."""
@@ -122,25 +134,54 @@ class Rig:
             mounts={"/standin/enrol": str(self.folders.enrol(SERVICES))},
         )
 
-    def wire(self, unplugged: Collection[str] = ()) -> None:
-        """Make what is missing of the fabric without the containers' ports; harms nothing there."""
-        found = find_fabric(self.plan.namespace, self.plan.host_link)
-        loose = {host for host in self.hosts if not self.on_hub(host)}
-        for command in build_commands(self.plan, found, {*unplugged, *loose}):
-            run(command)
+    def wire(self, unplugged: Collection[str] = (), switch_image: str = "") -> None:
+        """Make what is missing of the fabric without the containers' ports; harms nothing there.
+
+        Open vSwitches are started from `switch_image`.
+        """
+        found = find_fabric(self.plan)
+        loose = {*unplugged, *(host for host in self.hosts if not self.on_hub(host))}
+        if self.ovs:
+            self.ovs.wire(found, loose, switch_image)
+        else:
+            for command in build_commands(self.plan, found, loose):
+                run(command)
         keep_from_forwarding(self.plan.host_link)
 
     def ports(self) -> Mapping[str, Link]:
-        """The interfaces found in the rack's namespace, by name."""
-        return find_fabric(self.plan.namespace, self.plan.host_link).links or {}
+        """The interfaces found in the rack's namespaces, by name; one whose cable is pulled is
+        down, one that its switch has shut is not."""
+        links = find_fabric(self.plan).links or {}
+        if self.ovs:
+            loose = self.ovs.loose()
+            return {name: Link(None, name not in loose) for name in links}
+        return links
 
     def plug(self, container: Container, unplugged: bool = False) -> None:
         """Give a container that has just started its cable; an old one may still be going away."""
-        port = self.plan.ports[container.host].name
-        with suppress(CommandError):
-            run(("ip", "-n", self.plan.namespace, "link", "delete", port))
+        port = self.plan.ports[container.host]
         loose = unplugged or not self.on_hub(container.host)
-        for command in plug_commands(self.plan, container.host, container.pid, loose):
+        commands = plug_commands(self.plan, container.host, container.pid, loose)
+        if self.ovs:
+            with suppress(CommandError):
+                # Its other end may be in a namespace that has lost its name.
+                enter = ("nsenter", "-t", str(container.pid), "-n")
+                run((*enter, "ip", "link", "delete", port.inside))
+            self.ovs.plug(container.host, commands, loose)
+            if port.shaped and self.ovs.held_mbits(container.host):
+                self.shape(container)
+            return
+        with suppress(CommandError):
+            run(("ip", "-n", self.plan.namespace, "link", "delete", port.name))
+        for command in commands:
+            run(command)
+
+    def shape(self, container: Container, mbits: int = 1000) -> None:
+        """Have a phone's cable carry what one of `mbits` does, or less where its port is held."""
+        held = self.ovs.held_mbits(container.host) if self.ovs else None
+        mbits = min(mbits, held or mbits)
+        rate = self.plan.rate if mbits >= 1000 else degraded_rate(self.plan.rate, mbits)
+        for command in shape_commands(self.plan, container.host, container.pid, rate):
             run(command)
 
     def on_hub(self, host: str) -> bool:
@@ -151,15 +192,21 @@ class Rig:
         return not has_state(folder) or read_state(folder).usb == "hub"
 
     def pull(self, host: str) -> None:
-        run(carrier_command(self.plan, host, plugged=False))
+        self._set_cable(host, plugged=False)
 
     def replug(self, host: str) -> None:
-        run(carrier_command(self.plan, host, plugged=self.on_hub(host)))
+        self._set_cable(host, plugged=self.on_hub(host))
 
     def set_carrier(self, host: str) -> None:
         """Have the cable follow where the phone's port leads, unless a fault has pulled it."""
         pulled = "unplug" in read_faults(self.folders.faults).get(host, {})
-        run(carrier_command(self.plan, host, plugged=self.on_hub(host) and not pulled))
+        self._set_cable(host, plugged=self.on_hub(host) and not pulled)
+
+    def _set_cable(self, host: str, plugged: bool) -> None:
+        if self.ovs:
+            self.ovs.set_cable(host, plugged)
+        else:
+            run(carrier_command(self.plan, host, plugged))
 
 
 def container_name(rack: str, host: str) -> str:
@@ -170,19 +217,26 @@ def host_link_name(rack: str) -> str:
     return interface_name(namespace_name(rack))
 
 
-def find_fabric(namespace: str, host_link: str) -> Found:
+def find_fabric(plan: FabricPlan) -> Found:
     """What there is of a rack's wires. A namespace that cannot be entered counts as none."""
-    links = None
-    if (Path("/run/netns") / namespace).exists():
+    links: dict[str, Link] = {}
+    missing = set()
+    for space in plan.spaces:
+        if not (Path("/run/netns") / space).exists():
+            missing.add(space)
+            continue
         try:
-            listing = json.loads(run(("ip", "-n", namespace, "-json", "link", "show")))
-            links = {
-                item["ifname"]: Link(item.get("master"), "UP" in item["flags"]) for item in listing
-            }
+            listing = json.loads(run(("ip", "-n", space, "-json", "link", "show")))
         except CommandError:
             # Left by a crash: the name is there, the namespace behind it is not.
-            run(("ip", "netns", "delete", namespace))
-    return Found(links, (Path("/sys/class/net") / host_link).exists())
+            run(("ip", "netns", "delete", space))
+            missing.add(space)
+            continue
+        links |= {
+            item["ifname"]: Link(item.get("master"), "UP" in item["flags"]) for item in listing
+        }
+    has_host_link = (Path("/sys/class/net") / plan.host_link).exists()
+    return Found(None if missing == {*plan.spaces} else links, has_host_link, frozenset(missing))
 
 
 def refuse_overlap(plan: FabricPlan) -> None:

@@ -18,6 +18,7 @@ from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.rack import Rack
+    from standin.fabric import Kind
 
 
 @click.group()
@@ -36,6 +37,12 @@ command.add_command(hub)
 )
 @click.option("--rate", metavar="RATE", help="Shape each phone's link to this, such as 200mbit.")
 @click.option("--openmpi", type=click.Choice(["5.0", "4.1"]), help="Series of Open MPI to install.")
+@click.option(
+    "--fabric",
+    type=click.Choice(["bridge", "ovs"]),
+    help="Switches: plain bridges, or Open vSwitch with VLANs, MAC tables and command lines; else "
+    "ovs where the rack file has a switch to be configured.",
+)
 @click.option("--boxed", is_flag=True, help="Phones as out of the box: not enrolled yet.")
 @output_option
 @pass_app
@@ -45,6 +52,7 @@ def up(
     switches: int | None,
     rate: str | None,
     openmpi: str | None,
+    fabric: Kind | None,
     boxed: bool,
     output: str,
 ) -> None:
@@ -62,7 +70,7 @@ def up(
         check_rate(rate)
     file = settle_rack_file(app.rack_file, app.rack, phones, switches, openmpi)
     with _say() as say:
-        done = lifecycle.up(load_rack(file), file, rate, say, boxed)
+        done = lifecycle.up(load_rack(file), file, rate, say, boxed, fabric)
     rack = load_rack(file)
     for remark in done.remarks:
         progress().print(f"! {remark}", style="yellow")
@@ -79,6 +87,8 @@ def up(
     verb = "was up already, " if done.was_up else ""
     progress().print(f"rack {rack.name} {verb}started {len(done.started)} containers")
     progress().print(f"controller {rack.network.controller}, services {rack.network.services}")
+    for line in done.switches:
+        progress().print(line, markup=False)
     if file != app.rack_file:
         progress().print(f"use it with: export PHONERACK_RACK={file}")
 

@@ -15,6 +15,7 @@ from standin import flapping, phantoms
 from standin.android import service as android
 from standin.daemon.desk import Condition, Desk, Run
 from standin.hardware import service as hardware
+from standin.openvswitch import service as switches
 
 FIRST_WAIT_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 60.0
@@ -24,6 +25,7 @@ SERVICES: Mapping[str, Run] = {
     "hardware": hardware.run,
     "flapping": flapping.run,
     "phantoms": phantoms.run,
+    "switches": switches.run,
 }
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import standin.switches.lines  # noqa: F401  fills the editor's tables
 from standin.switches.editor import Kind
 from standin.switches.factory import factory_settings
 from standin.switches.plane import DataPlane
-from standin.switches.state import Interface, Settings, effects
+from standin.switches.state import Interface, Settings, effects, own_addresses
 
 type Fault = Literal["freeze", "drop", "power-off"]
 
@@ -103,6 +103,9 @@ class Device:
     enable_password: str | None = None
     """Asked for after login, if there is one."""
 
+    comes_with: Settings | None = None
+    """What it boots with; without, it is fresh from the factory."""
+
     running: Settings = field(init=False)
     startup: Settings = field(init=False)
     revert: tuple[float, int, Settings] | None = None
@@ -125,6 +128,9 @@ class Device:
     on_down: list[Callable[[], None]] = field(default_factory=list)
     """Called when it goes down; every connection ends."""
 
+    on_save: list[Callable[[Settings], None]] = field(default_factory=list)
+    """Called with what it will boot with from now on."""
+
     _started: float = field(init=False)
     _links: dict[str, tuple[bool, float]] = field(default_factory=dict)
     """Carriers as last seen, and the uptime at which each last changed."""
@@ -135,7 +141,8 @@ class Device:
     """What it did by itself, for tests to read."""
 
     def __post_init__(self) -> None:
-        self.running = factory_settings(self.kind, self.ports)
+        fresh = self.comes_with or factory_settings(self.kind, self.ports)
+        self.running = fresh.copy()
         for user in self.accounts:
             self.running.users[user] = "$1$mERr$hx5rVt7rPNoS4wqbXKX7m0"
         self.startup = self.running.copy()
@@ -164,6 +171,7 @@ class Device:
                 for name, port in ports.items()
             }
         )
+        self.plane.own({} if self.down else own_addresses(self.running))
 
     # --- ports ----------------------------------------------------------------------------------
 
@@ -198,6 +206,8 @@ class Device:
 
     def save(self) -> None:
         self.startup = self.running.copy()
+        for call in list(self.on_save):
+            call(self.startup)
 
     # --- timers ---------------------------------------------------------------------------------
 

@@ -48,6 +48,9 @@ class DataPlane(Protocol):
     def apply(self, effects: Mapping[str, PortEffect]) -> None:
         """Make every port do what it is set to."""
 
+    def own(self, addresses: Mapping[int, str]) -> None:
+        """Have the switch itself answer at these addresses, each in its VLAN."""
+
     def linked(self, port: str) -> bool:
         """Whether the port has a carrier."""
 
@@ -167,6 +170,9 @@ class MemoryPlane:
 
     def apply(self, effects: Mapping[str, PortEffect]) -> None:
         self.network.effects[self.switch] = dict(effects)
+
+    def own(self, _: Mapping[int, str]) -> None:
+        """Where the switch is managed, the network knows."""
 
     def linked(self, port: str) -> bool:
         end = End(self.switch, port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -63,13 +64,34 @@ class SwitchServer:
         self._thread.start()
         self._ticking = asyncio.run_coroutine_threadsafe(self._tick(), self._loop)
 
-    def serve(self, device: Device, address: str, port: int = 0) -> int:
-        """Listen for one device; the port that was taken. From any thread."""
-        return self._run(self._serve(device, address, port))
+    def serve(
+        self,
+        device: Device,
+        address: str = "",
+        port: int = 0,
+        key: asyncssh.SSHKey | None = None,
+        listener: socket.socket | None = None,
+    ) -> int:
+        """Listen for one device; the port that was taken. From any thread.
 
-    def serve_snmp(self, device: Device, address: str, port: int = 0) -> int:
-        """Answer SNMP for one device; the UDP port that was taken. From any thread."""
-        return self._run(self._serve_snmp(device, address, port))
+        `key` is its own host key; a bound `listener` takes the place of address and port.
+        """
+        where = {"sock": listener} if listener else {"host": address, "port": port}
+        return self._run(self._serve(device, key or self.host_key, where))
+
+    def serve_snmp(
+        self,
+        device: Device,
+        address: str = "",
+        port: int = 0,
+        listener: socket.socket | None = None,
+    ) -> int:
+        """Answer SNMP for one device; the UDP port that was taken. From any thread.
+
+        A bound `listener` takes the place of address and port.
+        """
+        where = {"sock": listener} if listener else {"local_addr": (address, port)}
+        return self._run(self._serve_snmp(device, where))
 
     def on(self, device: Device, act: Callable[[Device], Any]) -> Any:
         """Look at a device, or change it, between two of its lines. From any thread."""
@@ -94,8 +116,8 @@ class SwitchServer:
     async def _close(self) -> None:
         for server in self._servers:
             server.close()
-        for socket in self._sockets:
-            socket.close()
+        for transport in self._sockets:
+            transport.close()
         for device in self._devices:
             for close in list(device.on_down):
                 close()
@@ -111,25 +133,24 @@ class SwitchServer:
                 device.tick()
             await asyncio.sleep(_TICK_SECONDS)
 
-    async def _serve_snmp(self, device: Device, address: str, port: int) -> int:
+    async def _serve_snmp(self, device: Device, where: dict[str, Any]) -> int:
         from standin.switches.agent import SnmpAgent
 
-        socket, _ = await asyncio.get_running_loop().create_datagram_endpoint(
-            lambda: SnmpAgent(device), (address, port)
+        transport, _ = await asyncio.get_running_loop().create_datagram_endpoint(
+            lambda: SnmpAgent(device), **where
         )
-        self._sockets.append(socket)
-        taken: int = socket.get_extra_info("sockname")[1]
+        self._sockets.append(transport)
+        taken: int = transport.get_extra_info("sockname")[1]
         return taken
 
-    async def _serve(self, device: Device, address: str, port: int) -> int:
+    async def _serve(self, device: Device, key: asyncssh.SSHKey, where: dict[str, Any]) -> int:
         async def talk(process: asyncssh.SSHServerProcess[str]) -> None:
             await _Talk(device, process).run()
 
         server = await asyncssh.create_server(
             lambda: _Login(device),
-            address,
-            port,
-            server_host_keys=[self.host_key],
+            **where,
+            server_host_keys=[key],
             process_factory=talk,
             line_editor=False,
             **(_SHA1_ONLY if device.knobs.sha1_only else {}),

@@ -66,7 +66,8 @@ class Settings:
 class PortEffect:
     """What the data plane must do at one port; `untagged` is None where untagged frames go.
 
-    `speed_mbits` is what the port is held to, if anything.
+    `speed_mbits` is what the port is held to, if anything; frames of more than `mtu_bytes` do not
+    pass.
     """
 
     up: bool
@@ -74,6 +75,7 @@ class PortEffect:
     tagged: frozenset[int]
     group: int | None = None
     speed_mbits: int | None = None
+    mtu_bytes: int | None = None
 
     @property
     def vlans(self) -> frozenset[int]:
@@ -85,6 +87,9 @@ def nominal_mbits(interface: str) -> int:
     """What a port of this name can do."""
     return 10_000 if interface.startswith("TenGigabit") else 1_000
 
+
+EOS_MTU_BYTES = 9214
+"""What it switches, whatever the MTU of its interfaces is set to."""
 
 BUNDLED = ("mode", "access_vlan", "native_vlan", "allowed")
 """What all members of an IOS bundle must have in common with it."""
@@ -110,13 +115,24 @@ def effects(settings: Settings, strict_bundles: bool) -> dict[str, PortEffect]:
         alike = all(getattr(port, item) == getattr(ruling, item) for item in BUNDLED)
         up = not (port.shutdown or ruling.shutdown) and (alike or not strict_bundles)
         speed = next((int(line[6:]) for line in port.other if line.startswith("speed ")), None)
+        mtu = settings.mtu_bytes if strict_bundles else EOS_MTU_BYTES
         if ruling.mode == "trunk":
             native = ruling.native_vlan
             passing = ruling.allowed & known
             untagged = native if native in passing else None
-            effect = PortEffect(up, untagged, passing - {native}, port.group, speed)
+            effect = PortEffect(up, untagged, passing - {native}, port.group, speed, mtu)
         else:
             vlan = ruling.access_vlan if ruling.access_vlan in known else None
-            effect = PortEffect(up, vlan, frozenset(), port.group, speed)
+            effect = PortEffect(up, vlan, frozenset(), port.group, speed, mtu)
         found[name] = effect
     return found
+
+
+def own_addresses(settings: Settings) -> dict[int, str]:
+    """The switch's own address in each VLAN that has one, as it was typed."""
+    known = {1, *settings.vlans}
+    return {
+        int(name[4:]): port.address
+        for name, port in settings.interfaces.items()
+        if name.startswith("Vlan") and port.address and not port.shutdown and int(name[4:]) in known
+    }

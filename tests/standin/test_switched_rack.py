@@ -1,0 +1,199 @@
+"""Configuration of stand-in switches has effect: on phones, on the other switch, on themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from small_rack import output
+from switched_rack import SwitchedRack, eventually
+
+pytestmark = pytest.mark.standin
+
+ONE, TWO, FAR = "phone001", "phone002", "phone003"
+SWITCHES = ("sw1", "sw2")
+
+
+@pytest.fixture(scope="module")
+def rack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SwitchedRack]:
+    """A rack whose phones have their addresses; each test leaves its switches as they were."""
+    rack = SwitchedRack("switched-test", 147, tmp_path_factory.mktemp("switched"))
+    rack.write()
+    try:
+        rack.standin("up")
+        rack.hasten()
+        for phone in (ONE, TWO, FAR):
+            rack.address(phone)
+        yield rack
+    finally:
+        rack.standin("down")
+
+
+def cut_off(rack: SwitchedRack, one: str, other: str) -> bool:
+    return eventually(lambda: not rack.reaches(one, other))
+
+
+def together(rack: SwitchedRack, one: str, other: str) -> bool:
+    return eventually(lambda: rack.reaches(one, other))
+
+
+def status(rack: SwitchedRack, port: str) -> str:
+    """The line of a port of sw1 in `show interfaces status`."""
+    lines = rack.show("sw1", "show interfaces status").splitlines()
+    return next(line for line in lines if line.startswith(f"{port} "))
+
+
+def test_new_switches_let_everybody_reach_everybody_over_two_cables(rack: SwitchedRack) -> None:
+    assert together(rack, ONE, TWO)
+    assert together(rack, ONE, FAR)
+
+
+def test_a_cable_that_is_shut_is_replaced_by_the_other(rack: SwitchedRack) -> None:
+    rack.type("sw1", "interface Gi1/0/9", "shutdown")
+    assert together(rack, ONE, FAR)
+    rack.type("sw1", "interface Gi1/0/9", "no shutdown")
+    assert together(rack, ONE, FAR)
+
+
+def test_the_mac_table_is_what_was_heard(rack: SwitchedRack) -> None:
+    assert together(rack, FAR, ONE)
+    mac = json.loads(output(*rack.enter(ONE), "ip", "-json", "link", "show", "eth0"))[0]["address"]
+    digits = mac.replace(":", "")
+    dotted = ".".join(digits[place : place + 4] for place in (0, 4, 8))
+    near, far = (rack.show(switch, "show mac address-table") for switch in SWITCHES)
+    assert f"10    {dotted}    DYNAMIC     Gi1/0/1\n" in near
+    (row,) = [line for line in far.splitlines() if dotted in line]
+    assert row.split()[3] in ("Et9", "Et10")
+
+
+def test_a_wrong_vlan_cuts_a_phone_off(rack: SwitchedRack) -> None:
+    rack.type("sw1", "interface Gi1/0/1", "switchport access vlan 30")
+    assert cut_off(rack, ONE, TWO)
+    assert rack.reaches(TWO, FAR)
+    rack.type("sw1", "interface Gi1/0/1", "switchport access vlan 10")
+    assert together(rack, ONE, TWO)
+
+
+def test_a_shutdown_takes_the_carrier_and_a_pulled_cable_keeps_it_away(rack: SwitchedRack) -> None:
+    rack.type("sw1", "interface Gi1/0/1", "shutdown")
+    assert not rack.has_carrier(ONE)
+    assert rack.seen()[ONE] == ("running", [])
+    rack.standin("fault", ONE, "unplug")
+    rack.type("sw1", "interface Gi1/0/1", "no shutdown")
+    assert not rack.has_carrier(ONE)
+    assert rack.seen()[ONE] == ("running", ["unplug"])
+    assert eventually(lambda: "notconnect" in status(rack, "Gi1/0/1"))
+    rack.standin("heal", ONE)
+    assert rack.has_carrier(ONE)
+    assert together(rack, ONE, TWO)
+
+
+@pytest.mark.soak
+def test_a_phone_that_starts_anew_finds_its_port_as_it_was(rack: SwitchedRack) -> None:
+    rack.type("sw1", "interface Gi1/0/2", "switchport access vlan 30")
+    rack.standin("fault", TWO, "reboot")
+    rack.address(TWO)
+    assert cut_off(rack, TWO, ONE)
+    rack.type("sw1", "interface Gi1/0/2", "shutdown", "switchport access vlan 10")
+    rack.standin("fault", TWO, "reboot")
+    rack.address(TWO)
+    assert not rack.has_carrier(TWO)
+    rack.type("sw1", "interface Gi1/0/2", "no shutdown")
+    assert together(rack, TWO, ONE)
+
+
+@pytest.mark.soak
+def test_frames_that_are_too_long_for_a_switch_do_not_pass(rack: SwitchedRack) -> None:
+    def passes(size_bytes: int) -> bool:
+        return rack.hears(TWO, ONE, size_bytes)
+
+    assert eventually(lambda: passes(1400))
+    assert not passes(1900)
+    rack.type("sw1", "system mtu 2000")
+    assert eventually(lambda: passes(1900))
+    rack.type("sw1", "no system mtu")
+    assert not passes(1900)
+
+
+@pytest.mark.soak
+def test_the_speed_of_a_port_is_what_its_link_carries(rack: SwitchedRack) -> None:
+    def speeds() -> list[str]:
+        return [status(rack, port).split()[-2] for port in ("Gi1/0/1", "Gi1/0/2")]
+
+    rack.standin("fault", ONE, "100mbit")
+    assert speeds() == ["a-100", "a-1000"]
+    rack.type("sw1", "interface Gi1/0/2", "speed 100")
+    rack.standin("heal", ONE)
+    assert speeds() == ["a-1000", "a-100"]
+    shown = output(*rack.enter(TWO), "tc", "qdisc", "show", "dev", "eth0")
+    assert "rate 10Mbit" in shown
+    rack.type("sw1", "interface Gi1/0/2", "no speed")
+    assert speeds() == ["a-1000", "a-1000"]
+
+
+def test_a_trunk_without_the_vlan_splits_the_rack_until_the_timer_ends(rack: SwitchedRack) -> None:
+    with rack.login("sw2") as connection:
+        lines = ["configure session split"]
+        for port in ("Ethernet9", "Ethernet10"):
+            lines += [
+                *(f"interface {port}", "switchport mode trunk"),
+                "switchport trunk allowed vlan 20",
+            ]
+        for line in (*lines, "commit timer 00:10:00"):
+            connection.write_channel(f"{line}\n")
+        assert cut_off(rack, ONE, FAR)
+    assert rack.reaches(ONE, TWO)
+    assert together(rack, ONE, FAR)
+    assert rack.log("sw2")[-1] == "session split aborted: timer"
+
+
+def test_a_reboot_takes_all_carriers_and_loads_what_was_saved(rack: SwitchedRack) -> None:
+    rack.type("sw1", "interface Gi1/0/2", "switchport access vlan 30")
+    with rack.login("sw1") as connection:
+        connection.send_command("reload", expect_string=r"Save\?")
+        connection.send_command("no", expect_string="confirm", read_timeout=30)
+        connection.write_channel("\n")
+    assert eventually(lambda: "went down: reload" in rack.log("sw1"))
+    assert together(rack, TWO, FAR)
+    assert "access vlan 30" not in rack.show("sw1", "show running-config")
+
+
+def test_uplinks_become_a_bundle_and_cables_are_checked(rack: SwitchedRack) -> None:
+    rack.hasten(1)
+    assert rack.provision() == ["changed", "changed"]
+    assert together(rack, ONE, FAR)
+    assert rack.provision() == ["unchanged", "unchanged"]
+    checked = rack.fleetctl("check", "cables")
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "3 phones are where the rack file says" in checked.stdout
+    near = rack.show("sw1", "show lldp neighbors")
+    assert "sw2                 Gi1/0/9" in near
+    # One of two cables is enough.
+    output("ip", "-n", f"{rack.namespace}.sw1", "link", "set", "sw1.9", "down")
+    assert together(rack, ONE, FAR)
+    output("ip", "-n", f"{rack.namespace}.sw1", "link", "set", "sw1.9", "up")
+
+
+@pytest.mark.soak
+def test_up_mends_switches_and_wires_and_what_was_saved_is_still_there(rack: SwitchedRack) -> None:
+    output("podman", "kill", f"{rack.namespace}.sw1")
+    output("ip", "-n", f"{rack.namespace}.sw2", "link", "delete", "sw2.9")
+    rack.standin("up")
+    assert together(rack, ONE, FAR)
+    assert "channel-group 1" in rack.show("sw1", "show running-config")
+    output("podman", "rm", "--force", "--time=0", f"{rack.namespace}.sw2")
+    output("ip", "netns", "delete", f"{rack.namespace}.sw2")
+    rack.standin("up")
+    rack.address(FAR)
+    assert together(rack, ONE, FAR)
+    assert "channel-group 1" in rack.show("sw2", "show running-config")
+    assert "3 phones are where" in rack.fleetctl("check", "cables").stdout
+
+
+def test_down_leaves_nothing_of_switches(rack: SwitchedRack) -> None:
+    rack.standin("down")
+    assert rack.namespace not in output("ip", "netns", "list")
+    assert rack.namespace not in output("podman", "ps", "--all", "--format={{.Names}}")
+    assert rack.namespace not in output("ip", "-brief", "link")
+    assert rack.namespace not in output("ps", "-eo", "args")
