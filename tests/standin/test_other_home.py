@@ -22,7 +22,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     record.parent.mkdir(parents=True)
     record.write_text("{}")
     found = Container("pr-lab-phone001", "lab", "phone001", str(folder), "image", "running", 7)
-    monkeypatch.setattr(engine, "containers", lambda rack=None: [found])
+    monkeypatch.setattr(engine, "containers", lambda *_: [found])
     monkeypatch.setattr(lifecycle, "require_host", lambda: None)
     return folder
 
