@@ -17,6 +17,8 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
 SAMPLE = 1
+LONG = {"failing-canary"}
+"""Only in `make soak`: tests/site/test_upgrade_standin.py tries the like of it."""
 
 
 def seed() -> str:
@@ -27,7 +29,7 @@ def seed() -> str:
 
 
 def cases() -> list[object]:
-    drawn = random.Random(seed()).sample(CASES, SAMPLE)  # noqa: S311
+    drawn = random.Random(seed()).sample(sorted({*CASES} - LONG), SAMPLE)  # noqa: S311
     return [
         *(pytest.param(case, marks=pytest.mark.standin, id=f"drawn-{case}") for case in drawn),
         *(pytest.param(case, marks=pytest.mark.soak, id=case) for case in CASES),
