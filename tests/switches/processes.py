@@ -9,16 +9,17 @@ from pathlib import Path
 
 
 @contextmanager
-def watching_processes() -> Iterator[dict[str, str]]:
-    """Arguments of every process of this machine while it lasts, by pid."""
-    seen: dict[str, str] = {}
+def watching_processes() -> Iterator[set[str]]:
+    """Arguments of every process of this machine while it lasts, each with what it had before an
+    exec and without them once it is a zombie."""
+    seen: set[str] = set()
     stop = threading.Event()
 
     def watch() -> None:
         while not stop.is_set():
             for place in Path("/proc").glob("[0-9]*/cmdline"):
                 try:
-                    seen[place.parent.name] = place.read_bytes().decode(errors="replace")
+                    seen.add(place.read_bytes().decode(errors="replace"))
                 except OSError:
                     continue
             stop.wait(0.02)
