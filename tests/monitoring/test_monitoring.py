@@ -108,9 +108,15 @@ tests:
         eval_time: 3m
         exp_alerts:
           - exp_labels: {phone: ahead, severity: warning}
-            exp_annotations: {summary: The clock of ahead is 1m 30s off, cure: &cure CURE}
+            exp_annotations:
+              summary: The clock of ahead is 1m 30s off
+              cure: &cure CURE
+              runbook: &runbook docs/runbooks.md#phoneclockoff
           - exp_labels: {phone: in 1970, severity: warning}
-            exp_annotations: {summary: The clock of in 1970 is 20421d 21h 0m 0s off, cure: *cure}
+            exp_annotations:
+              summary: The clock of in 1970 is 20421d 21h 0m 0s off
+              cure: *cure
+              runbook: *runbook
 """
 
 
