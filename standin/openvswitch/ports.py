@@ -146,7 +146,7 @@ _LEARNT = re.compile(r"\s*(\d+)\s+(\d+)\s+([0-9a-f:]{17})\s+\d+\s*")
 
 
 def learnt(table: str) -> Iterator[tuple[int, int, str]]:
-    """Port number, VLAN and MAC of each line of `fdb/show` that came by a port."""
+    """Port number, VLAN and MAC of each line of `fdb/show` that came by a port that forwards."""
     for line in table.splitlines():
-        if found := _LEARNT.fullmatch(line):
+        if (found := _LEARNT.fullmatch(line)) and int(found[2]) != NO_VLAN:
             yield int(found[1]), int(found[2]), found[3]

@@ -48,7 +48,13 @@ def test_site_copes_with(case: str) -> None:
     done = subprocess.run(
         [Path(sys.executable).with_name("molecule"), "test", "-s", "matrix"],
         cwd=PROJECT,
-        env={**os.environ, "PHONERACK_CASE": case, "PHONERACK_SEED": seed(), "NO_COLOR": "1"},
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PHONERACK_CASE": case,
+            "PHONERACK_SEED": seed(),
+            "NO_COLOR": "1",
+        },
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -269,12 +269,13 @@ def test_a_port_lets_through_what_it_is_set_to_and_nothing_else(
     assert mode == "access" or trunks
 
 
-def test_the_mac_table_names_ports_by_number_and_leaves_out_the_switch_itself() -> None:
+def test_the_mac_table_leaves_out_the_switch_itself_and_what_blocked_ports_heard() -> None:
     table = """\
  port  VLAN  MAC                Age
 LOCAL    10  9e:91:c0:cf:80:47    0
    49    10  02:8b:56:e6:67:08  120
     1     0  02:e9:00:04:c0:60    2
+   50  4095  02:8b:56:e6:67:08    1
 """
     assert list(learnt(table)) == [(49, 10, "02:8b:56:e6:67:08"), (1, 0, "02:e9:00:04:c0:60")]
 
