@@ -248,7 +248,7 @@ class Cable:
 
 @pytest.mark.parametrize("how", ["run", "stream"])
 def test_a_pulled_cable_is_noticed_by_keepalives(
-    loopback: Loopback, listen: Listen, monkeypatch: pytest.MonkeyPatch, how: str
+    loopback: Loopback, listen: Listen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
 ) -> None:
     """The phone freezes on a connection that is up; the waiting command names it."""
     monkeypatch.setattr("fleetctl.remote.connect.KEEPALIVE_INTERVAL_SECONDS", 0.2)
@@ -264,10 +264,12 @@ def test_a_pulled_cable_is_noticed_by_keepalives(
             server = await cable.plug(("127.77.1.1", loopback.port), real)
             async with loopback.fleet() as fleet:
                 if how == "run":
+                    begun = tmp_path / "begun"
                     waiting = asyncio.create_task(
-                        fleet.run_on("phone001", "exec sleep 5", timeout_seconds=60)
+                        fleet.run_on("phone001", f"touch {begun}; exec sleep 5", timeout_seconds=60)
                     )
-                    await asyncio.sleep(0.3)
+                    while not begun.exists():
+                        await asyncio.sleep(0.05)
                     cable.pulled = True
                     error = (await waiting).error
                 else:

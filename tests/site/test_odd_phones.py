@@ -39,6 +39,7 @@ def eventually(look: Callable[[], Any], what: str, limit_seconds: float = 180) -
     return found
 
 
+@pytest.mark.soak
 def test_lost_syns_are_tried_again_and_who_loses_all_of_them_is_told_once(
     provisioned_rack: RackUnderTest,
 ) -> None:

@@ -156,6 +156,7 @@ def test_an_ssh_configuration_with_a_mistake_never_takes_effect(rack, ssh):
     assert recap(again.stdout)["phone001"]["changed"] == 0
 
 
+@pytest.mark.soak
 def test_a_package_cut_on_the_mirror_fails_with_the_reason_and_a_rerun_mends_it(rack, ssh):
     ssh("phone001", "apt-get remove -y iperf3")
     before = ssh("phone001", "dpkg-query -W").stdout
@@ -173,6 +174,7 @@ def test_a_package_cut_on_the_mirror_fails_with_the_reason_and_a_rerun_mends_it(
     assert ssh("phone001", "iperf3 --version").stdout.startswith("iperf 3")
 
 
+@pytest.mark.soak
 def test_a_package_that_is_corrupt_on_the_controller_reaches_no_index(rack):
     packages = rack.folder / "packages"
     (deb,) = packages.glob("rsync_*.deb")
