@@ -104,12 +104,24 @@ def export_packages(destination: Path) -> None:
         run(("podman", "rm", container))
 
 
-def remove_all() -> None:
-    """Remove the images of every recipe, the base, and the leavings of interrupted builds."""
-    listing = run(("podman", "images", "--format={{.Repository}}:{{.Tag}}"))
-    if tagged := [name for name in listing.split() if name.startswith(IMAGE_PREFIX)]:
-        run(("podman", "rmi", "--force", *tagged))
+def remove_all() -> list[str]:
+    """Remove the images of every recipe, the base, and the leavings of interrupted builds.
+
+    Returns those that stay because somebody's containers are made of them: podman would take the
+    containers along.
+    """
+    used = set(run(("podman", "ps", "--all", "--no-trunc", "--format={{.ImageID}}")).split())
+    listing = run(("podman", "images", "--no-trunc", "--format={{.ID}} {{.Repository}}:{{.Tag}}"))
+    removed: list[str] = []
+    kept: list[str] = []
+    for line in listing.splitlines():
+        identity, name = line.split()
+        if name.startswith(IMAGE_PREFIX):
+            (kept if identity.removeprefix("sha256:") in used else removed).append(name)
+    if removed:
+        run(("podman", "rmi", "--force", *removed))
     _sweep()
+    return kept
 
 
 def debian_mirror(targets: str) -> str:

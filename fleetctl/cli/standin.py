@@ -113,7 +113,8 @@ def down(app: App, every: bool, images: bool, output: str) -> None:
             gone[name] = lifecycle.down(name, wherever=every)
         if images:
             say("removing images")
-            standin_images.remove_all()
+            if kept := standin_images.remove_all():
+                progress().print(f"in use by another rack, so they stay: {', '.join(kept)}")
     if output == "json":
         print_json({"racks": gone})
         return
