@@ -16,9 +16,10 @@ import subprocess
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from ansible.module_utils.package_spec import Spec
 
 FOLDER, UPSTREAM, SCRATCH = "folder", "upstream", "scratch"
 """The local repository, the mirror, and the prefix of snapshots that are only being made."""
@@ -50,22 +51,6 @@ class Package(NamedTuple):
         )
 
 
-class Spec(NamedTuple):
-    """A package that phones need; `pin` is a version or a prefix of one (`5.0*`)."""
-
-    name: str
-    pin: str
-
-    @classmethod
-    def parse(cls, text: str) -> Spec:
-        name, _, pin = text.partition("=")
-        return cls(name.strip(), pin.strip())
-
-    def met_by(self, package: Package) -> bool:
-        fits = not self.pin or fnmatchcase(package.version, self.pin)
-        return package.name == self.name and fits
-
-
 def digest_of(packages: list[Package]) -> str:
     """Six hex digits for the contents of a snapshot."""
     text = "".join(f"{p.name} {p.version} {p.architecture} {p.sha256}\n" for p in sorted(packages))
@@ -73,7 +58,10 @@ def digest_of(packages: list[Package]) -> str:
 
 
 def unmet(specs: list[Spec], packages: list[Package]) -> list[Spec]:
-    return [spec for spec in specs if not any(map(spec.met_by, packages))]
+    versions: dict[str, set[str]] = {}
+    for package in packages:
+        versions.setdefault(package.name, set()).add(package.version)
+    return [spec for spec in specs if not any(map(spec.admits, versions.get(spec.name, ())))]
 
 
 @functools.cache
@@ -85,11 +73,12 @@ def newer(one: str, other: str) -> bool:
 
 def expected(packages: list[Package], specs: list[Spec]) -> list[tuple[str, str, str]]:
     """What a phone has of each package: the newest version that fits the pin, if there is one."""
+    missing = unmet(specs, packages)
     pins = {spec.name: spec for spec in specs if spec.pin}
     best: dict[tuple[str, str], str] = {}
     for package in packages:
         pin = pins.get(package.name)
-        if pin and not pin.met_by(package) and any(map(pin.met_by, packages)):
+        if pin and pin not in missing and not pin.admits(package.version):
             continue
         key = (package.name, package.architecture)
         if key not in best or newer(package.version, best[key]):

@@ -11,7 +11,6 @@ from ansible.module_utils.aptly import (
     Aptly,
     MirrorError,
     Package,
-    Spec,
     changes,
     digest_of,
     expected,
@@ -20,6 +19,7 @@ from ansible.module_utils.aptly import (
 )
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.mirror_sources import Folder, Upstream, gather
+from ansible.module_utils.package_spec import Spec
 
 DOCUMENTATION = r"""
 module: package_mirror

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import tempfile
-from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.package_spec import Spec
 from ansible.module_utils.termux_apt import (
     UNKNOWN,
     AptError,
@@ -112,24 +112,8 @@ repaired:
 ORIGIN = "phonerack"
 
 
-class Spec(NamedTuple):
-    """A package asked for, with an optional version or version prefix."""
-
-    name: str
-    pin: str
-
-    @classmethod
-    def parse(cls, text: str) -> Spec:
-        name, _, pin = text.partition("=")
-        return cls(name.strip(), pin.strip())
-
-    def __str__(self) -> str:
-        return f"{self.name}={self.pin}" if self.pin else self.name
-
-    def met_by(self, package: Installed | None) -> bool:
-        if package is None or not package.whole:
-            return False
-        return not self.pin or fnmatchcase(package.version, self.pin)
+def is_met(spec: Spec, package: Installed | None) -> bool:
+    return package is not None and package.whole and spec.admits(package.version)
 
 
 def listing(packages: dict[str, str | None]) -> str:
@@ -153,7 +137,7 @@ def action_for(state: str, specs: list[Spec], installed: dict[str, Installed]) -
     if state == "latest":
         wanted = specs
     else:
-        wanted = [spec for spec in specs if not spec.met_by(installed.get(spec.name))]
+        wanted = [spec for spec in specs if not is_met(spec, installed.get(spec.name))]
     # A pin is an order, so it may lead back to an older version.
     downgrade = ["--allow-downgrades"] if any(spec.pin for spec in wanted) else []
     return ["install", *downgrade, *map(str, wanted)] if wanted else []
@@ -272,7 +256,7 @@ class Ensure:
         for spec in self.specs:
             if spec.pin:
                 offers = self.termux.offered(spec.name)
-                fits = [version for version in offers if fnmatchcase(version, spec.pin)]
+                fits = [version for version in offers if spec.admits(version)]
                 if not fits:
                     there = ", ".join(offers) or "none"
                     raise AptError(f"snapshot {self.standing.after} has no {spec} (it has {there})")
@@ -293,7 +277,7 @@ class Ensure:
         if self.changes and not self.check:
             termux.apply(action, self.changes)
             after = termux.installed()
-            unmet = [str(spec) for spec in self.specs if not spec.met_by(after.get(spec.name))]
+            unmet = [str(spec) for spec in self.specs if not is_met(spec, after.get(spec.name))]
             if unmet and options["state"] != "absent":
                 raise AptError(f"apt-get succeeded, but these are not installed: {unmet}")
 
@@ -309,7 +293,7 @@ class Ensure:
         found = []
         for spec in self.specs:
             package = installed.get(spec.name)
-            if not spec.met_by(package):
+            if not is_met(spec, package):
                 known = min(self.standing.versions.get(spec.name, {spec.pin or "newest"}))
                 found.append(Change(spec.name, package.version if package else None, known))
         return found
