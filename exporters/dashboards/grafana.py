@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,6 +67,53 @@ def layout(sections: Mapping[str, tuple[Panel, ...]]) -> list[dict[str, Any]]:
             x += panel.width
         y += section[-1].height
     return panels
+
+
+def document(
+    *,
+    uid: str,
+    title: str,
+    description: str,
+    refresh: str,
+    since: str,
+    chosen: Sequence[dict[str, Any]],
+    sections: Mapping[str, tuple[Panel, ...]],
+) -> dict[str, Any]:
+    """A whole dashboard. `refresh` and `since` as Grafana writes them (10s, now-3h); `chosen` are
+    the variables beside the data source."""
+    source = {
+        "type": "datasource",
+        "name": "datasource",
+        "label": "Prometheus",
+        "query": "prometheus",
+    }
+    return {
+        "uid": uid,
+        "title": title,
+        "description": description,
+        "tags": ["phonerack"],
+        "schemaVersion": 39,
+        "editable": True,
+        "graphTooltip": 1,
+        "refresh": refresh,
+        "time": {"from": since, "to": "now"},
+        "timezone": "browser",
+        "templating": {"list": [source, *chosen]},
+        "panels": layout(sections),
+    }
+
+
+def several(name: str, label: str, query: str) -> dict[str, Any]:
+    """A variable of which any number of values is chosen, all at first."""
+    return variable(
+        name,
+        label,
+        query,
+        multi=True,
+        includeAll=True,
+        allValue=".+",
+        current={"text": ["All"], "value": ["$__all"]},
+    )
 
 
 def _panel(panel: Panel) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exporters.dashboards.grafana import Panel, Query, Steps, layout, variable
+from exporters.dashboards.grafana import Panel, Query, Steps, document, several, variable
 
 PHONES = 'rack="$rack", phone=~"$phone"'
 CELSIUS_STEPS: Steps = (("green", None), ("orange", 40.0), ("red", 45.0))
@@ -242,36 +242,19 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
 }
 
 
-VARIABLES: list[dict[str, Any]] = [
-    {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"},
-    variable("rack", "Rack", 'label_values(up{job="phone"}, rack)'),
-    variable(
-        "phone",
-        "Phone",
-        'label_values(up{job="phone", rack="$rack"}, phone)',
-        multi=True,
-        includeAll=True,
-        allValue=".+",
-        current={"text": ["All"], "value": ["$__all"]},
-    ),
-]
-
-
 def dashboard() -> dict[str, Any]:
-    return {
-        "uid": "phonerack-rack",
-        "title": "phonerack: rack",
-        "description": "The phones of one rack: what they train, how hot they are, what fails.",
-        "tags": ["phonerack"],
-        "schemaVersion": 39,
-        "editable": True,
-        "graphTooltip": 1,
-        "refresh": "10s",
-        "time": {"from": "now-30m", "to": "now"},
-        "timezone": "browser",
-        "templating": {"list": VARIABLES},
-        "panels": layout(SECTIONS),
-    }
+    return document(
+        uid="phonerack-rack",
+        title="phonerack: rack",
+        description="The phones of one rack: what they train, how hot they are, what fails.",
+        refresh="10s",
+        since="now-30m",
+        chosen=(
+            variable("rack", "Rack", 'label_values(up{job="phone"}, rack)'),
+            several("phone", "Phone", 'label_values(up{job="phone", rack="$rack"}, phone)'),
+        ),
+        sections=SECTIONS,
+    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from exporters.dashboards.grafana import Panel, Query, Steps, layout, variable
+from exporters.dashboards.grafana import Panel, Query, Steps, document, several, variable
 
 CHOSEN = 'rack="$rack", switch=~"$switch"'
 PHONES = f'{CHOSEN}, phone!=""'
@@ -144,36 +144,20 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
     ),
 }
 
-VARIABLES: list[dict[str, Any]] = [
-    {"type": "datasource", "name": "datasource", "label": "Prometheus", "query": "prometheus"},
-    variable("rack", "Rack", "label_values(phonerack_switch_up, rack)"),
-    variable(
-        "switch",
-        "Switch",
-        'label_values(phonerack_switch_up{rack="$rack"}, switch)',
-        multi=True,
-        includeAll=True,
-        allValue=".+",
-        current={"text": ["All"], "value": ["$__all"]},
-    ),
-]
-
 
 def dashboard() -> dict[str, Any]:
-    return {
-        "uid": "phonerack-switches",
-        "title": "phonerack: switches",
-        "description": "The switches of one rack and the links of its phones.",
-        "tags": ["phonerack"],
-        "schemaVersion": 39,
-        "editable": True,
-        "graphTooltip": 1,
-        "refresh": "30s",
-        "time": {"from": "now-3h", "to": "now"},
-        "timezone": "browser",
-        "templating": {"list": VARIABLES},
-        "panels": layout(SECTIONS),
-    }
+    return document(
+        uid="phonerack-switches",
+        title="phonerack: switches",
+        description="The switches of one rack and the links of its phones.",
+        refresh="30s",
+        since="now-3h",
+        chosen=(
+            variable("rack", "Rack", "label_values(phonerack_switch_up, rack)"),
+            several("switch", "Switch", 'label_values(phonerack_switch_up{rack="$rack"}, switch)'),
+        ),
+        sections=SECTIONS,
+    )
 
 
 if __name__ == "__main__":
