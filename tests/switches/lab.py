@@ -82,6 +82,14 @@ class Lab:
         self.devices[name] = device
         return device
 
+    def make_home(self, folder: Path) -> Path:
+        """What $PHONERACK_HOME names, with the switches' host keys for a rack called lab."""
+        home = folder / "home"
+        known = home / "lab/ssh/known_switches"
+        known.parent.mkdir(parents=True, mode=0o700)
+        known.write_text((self.folder / "known_switches").read_text())
+        return home
+
     def job(self, name: str, **changes: Any) -> Job:
         switch = self.rack.switches[name]
         found = platform(switch.platform)

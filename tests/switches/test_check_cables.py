@@ -39,11 +39,9 @@ class Desk:
         self.lock = folder / "rack.lock.yml"
         phones = "".join(f"  {name}: {{mac: '{mac}'}}\n" for name, mac in MACS.items())
         self.lock.write_text(f"rack: lab\nversion: 1\nphones:\n{phones}")
-        known = folder / "home/lab/ssh/known_switches"
-        known.parent.mkdir(parents=True, mode=0o700)
-        known.write_text(rig.targets["sw1"].known_hosts.read_text())
+        home = rig.make_home(folder)
         self.env = os.environ | {
-            "PHONERACK_HOME": str(folder / "home"),
+            "PHONERACK_HOME": str(home),
             "PHONERACK_RACK": str(self.file),
             "SWITCH_PASSWORD": PASSWORD,
             "COLUMNS": "160",

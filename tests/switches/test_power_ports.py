@@ -80,12 +80,10 @@ class Desk:
             "rack: lab\nversion: 1\nphones:\n"
             + "".join(f"  phone00{n}: {{mac: '02:00:5e:10:00:0{n}'}}\n" for n in (1, 2, 3))
         )
-        known = folder / "home/lab/ssh/known_switches"
-        known.parent.mkdir(parents=True, mode=0o700)
-        known.write_text(rig.targets["sw1"].known_hosts.read_text())
+        home = rig.make_home(folder)
         self.home = folder / "home/lab"
         self.env = os.environ | {
-            "PHONERACK_HOME": str(folder / "home"),
+            "PHONERACK_HOME": str(home),
             "PHONERACK_RACK": str(file),
             "SWITCH_PASSWORD": PASSWORD,
             "COLUMNS": "160",

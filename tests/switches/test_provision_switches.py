@@ -42,12 +42,10 @@ class Desk:
         self.file = folder / "rack/rack.yml"
         self.file.parent.mkdir()
         self.file.write_text(RACK.replace("PLATFORM", rig.rack.switches["sw1"].platform))
-        known = folder / "home/lab/ssh/known_switches"
-        known.parent.mkdir(parents=True, mode=0o700)
-        known.write_text(rig.targets["sw1"].known_hosts.read_text())
+        home = rig.make_home(folder)
         self.env = {
             **{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ},
-            "PHONERACK_HOME": str(folder / "home"),
+            "PHONERACK_HOME": str(home),
             "PHONERACK_RACK": str(self.file),
             "COLUMNS": "200",
         }

@@ -39,13 +39,9 @@ class Playbook:
     """site.yml's phase for switches on one stand-in switch, secrets in the environment."""
 
     def __init__(self, rig: Any, folder: Path) -> None:
-        target = rig.targets["sw1"]
         self.file = folder / "rack.yml"
         self.file.write_text(RACK.replace("PLATFORM", rig.rack.switches["sw1"].platform))
-        self.home = folder / "home"
-        known = self.home / "lab/ssh/known_switches"
-        known.parent.mkdir(parents=True, mode=0o700)
-        known.write_text(target.known_hosts.read_text())
+        self.home = rig.make_home(folder)
         self.env = os.environ | {
             "PHONERACK_HOME": str(self.home),
             "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg"),
@@ -54,7 +50,7 @@ class Playbook:
             "ANSIBLE_LOG_PATH": str(folder / "ansible.log"),
         }
         self.log = folder / "ansible.log"
-        self.port = target.port
+        self.port = rig.targets["sw1"].port
 
     def run(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
