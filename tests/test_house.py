@@ -38,6 +38,11 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def source_of(module: str) -> Path:
+    path = PROJECT.joinpath(*module.split("."))
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 def imports(path: Path, only_at_start: bool = False) -> Iterator[str]:
     """Full names of all that `path` imports, lazily or not, but for type checking."""
     tree = ast.parse(path.read_text(), str(path))
@@ -116,7 +121,7 @@ def test_the_formats_need_the_standard_library_only() -> None:
     while todo:
         module = todo.pop()
         seen.add(module)
-        for name in imports(PROJECT.joinpath(*module.split(".")).with_suffix(".py")):
+        for name in imports(source_of(module)):
             if name.startswith("trainer.") and name not in seen:
                 todo.append(name)
             elif not name.startswith("trainer"):

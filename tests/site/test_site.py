@@ -202,7 +202,7 @@ def test_dpkg_that_was_cut_off_is_finished(rack, ssh):
 
 
 def test_a_release_that_was_damaged_on_a_phone_is_replaced(rack, ssh):
-    ssh("phone001", "echo damage >>~/phonerack/current/python/trainer/formats.py")
+    ssh("phone001", "echo damage >>~/phonerack/current/python/trainer/schedule.py")
 
     rack.playbook("-t", "release", "-l", "phone001")
 
