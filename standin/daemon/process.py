@@ -85,14 +85,18 @@ def running_pid(folder: Path) -> int | None:
 
 
 def started_ticks(pid: int) -> int | None:
-    """When a process started, in ticks since boot; None for one that has ended."""
+    """When a process started, in ticks since boot; None for one that has ended.
+
+    One that was killed is shown as dead when its first thread is; only with its last one go its
+    sockets, and whoever takes its place is refused until then.
+    """
     try:
         # The name in brackets may hold anything, blanks too.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return None
-    state, start = fields[0], int(fields[19])
-    return None if state in "ZX" else start
+    state, threads, start = fields[0], int(fields[17]), int(fields[19])
+    return None if state in "ZX" and threads <= 1 else start
 
 
 def _write_pid(folder: Path, pid: int) -> None:

@@ -113,14 +113,18 @@ phones:
         phones = json.loads(self.standin("hardware", *arguments, "-o", "json"))["phones"]
         return {phone["name"]: phone for phone in phones}
 
-    def answers(self, phone: str, tries: int = 1) -> bool:
-        """Whether ssh gets through to the phone within so many times 2 s."""
-        deadline = time.monotonic() + 2 * tries
+    def answers(self, phone: str, seconds: float = 120) -> bool:
+        """Whether ssh gets through to the phone while a busy machine gets round to it."""
+        deadline = time.monotonic() + seconds
         while self.ssh(phone, "true").returncode != 0:
-            if tries == 1 or time.monotonic() > deadline:
+            if time.monotonic() > deadline:
                 return False
             time.sleep(0.2)  # a phone whose sshd is not up yet refuses at once
         return True
+
+    def is_silent(self, phone: str, seconds: float = 0) -> bool:
+        """Whether ssh does not get through to it, once or for so long."""
+        return not self.answers(phone, seconds)
 
     @contextmanager
     def dhcp(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from netmiko import BaseConnection, ConnectHandler
 from small_rack import SmallRack, output
@@ -75,10 +76,15 @@ phones:
     def hasten(self, speed: float = SPEED) -> None:
         ask(self.folder / "standin", "switches", speed=speed)
 
-    def log(self, switch: str) -> list[str]:
-        """What a switch did by itself."""
+    def played(self, switch: str) -> dict[str, Any]:
+        """How a switch is, past its command line."""
         found = ask(self.folder / "standin", "switches")["switches"]
-        return next(item["log"] for item in found if item["name"] == switch)
+        return next(item for item in found if item["name"] == switch)
+
+    def has_logged(self, switch: str, line: str) -> bool:
+        """Whether a switch did this by itself, and is up."""
+        state = self.played(switch)
+        return line in state["log"] and not state["down"]
 
     # --- who reaches whom -----------------------------------------------------------------------
 
@@ -167,11 +173,14 @@ phones:
         return [getattr(answer, "result", str(answer)) for answer in answers.values()]
 
 
-def eventually(look: Callable[[], bool], seconds: float = 60) -> bool:
-    """Whether it comes true while a busy machine gets round to it."""
+def awaited[Seen](look: Callable[[], Seen], seconds: float = 120) -> Seen:
+    """The first thing seen that is not nothing, while a busy machine gets round to it; else the
+    last.
+
+    Whatever is to be said of it must be said of this sight: the next may differ, since spanning
+    trees go on changing, and make switches forget, for a while.
+    """
     deadline = time.monotonic() + seconds
-    while not look():
-        if time.monotonic() > deadline:
-            return False
+    while not (seen := look()) and time.monotonic() < deadline:
         time.sleep(0.2)
-    return True
+    return seen

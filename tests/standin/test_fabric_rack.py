@@ -35,7 +35,7 @@ def traces(rack: SmallRack) -> list[str]:
 
 def remains(rack: SmallRack) -> list[str]:
     """Traces that last: the engine's monitor of a container outlives it for a moment."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while (found := traces(rack)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return found
@@ -103,7 +103,7 @@ def test_up_mends_what_is_missing_and_leaves_the_rest(rack: SmallRack) -> None:
     assert mended["started"] == ["phone002", "phone003"]
     assert output("podman", "inspect", "-f", "{{.State.Pid}}", f"{rack.namespace}-phone004") == pid
     with rack.dhcp():
-        assert all(rack.answers(phone, tries=10) for phone in PHONES)
+        assert all(rack.answers(phone) for phone in PHONES)
     rack.standin("down")
 
 
@@ -114,8 +114,8 @@ def test_two_racks_stand_side_by_side(rack: SmallRack, tmp_path: Path) -> None:
     try:
         other.standin("up")
         with rack.dhcp(), other.dhcp():
-            assert rack.answers("phone004", tries=10)
-            assert other.answers("phone004", tries=10)
+            assert rack.answers("phone004")
+            assert other.answers("phone004")
         other.standin("down")
         assert rack.seen()["phone001"] == ("running", [])
     finally:
@@ -189,7 +189,7 @@ def test_the_rack_has_no_way_out(rack: SmallRack) -> None:
     link = next(path.name for path in Path("/sys/class/net").glob("pr-fabric*"))
     assert Path(f"/proc/sys/net/ipv4/conf/{link}/forwarding").read_text() == "0\n"
     with rack.dhcp():
-        assert rack.answers("phone001", tries=10)
+        assert rack.answers("phone001")
         pid = output("podman", "inspect", "-f", "{{.State.Pid}}", f"{rack.namespace}-phone001")
         routes = output("nsenter", "-t", pid.strip(), "-n", "ip", "route")
     assert "default" not in routes

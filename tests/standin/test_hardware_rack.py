@@ -14,6 +14,7 @@ import pytest
 from small_rack import PHONES, SmallRack, output
 
 from standin.daemon.control import ask
+from standin.daemon.process import started_ticks
 from standin.hardware.cgroups import Group
 
 pytestmark = pytest.mark.standin
@@ -39,8 +40,8 @@ def rack(faulty_rack: SmallRack) -> Iterator[SmallRack]:
 
 
 def eventually(holds: Callable[[], Any]) -> bool:
-    """Whether it holds within half a minute."""
-    deadline = time.monotonic() + 30
+    """Whether it comes to hold while a busy machine gets round to it."""
+    deadline = time.monotonic() + 120
     while not holds():
         if time.monotonic() > deadline:
             return False
@@ -127,14 +128,14 @@ def test_a_phone_without_power_dies_when_its_battery_is_empty(rack: SmallRack) -
     assert "battery empty" in rack.standin("list")
     rack.standin("hub", "on", PHONE)
     rack.standin("heal", PHONE)
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     assert battery(rack)["percentage"] >= 5
 
 
 def test_a_full_phone_writes_nothing_and_loses_nothing(rack: SmallRack) -> None:
     rack.ssh(PHONE, "echo kept > mark")
     rack.standin("fault", PHONE, "disk-full", "reboot")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     for place in ("$HOME", "$TMPDIR", "$PREFIX/var/lib/dpkg"):
         full = rack.ssh(PHONE, f"head -c 100000 /dev/zero > {place}/more")
         assert full.returncode != 0
@@ -157,10 +158,10 @@ def test_a_phones_clock_is_wrong_for_all_its_programs_and_it_stays_reachable(
         return datetime.fromisoformat(rack.ssh(PHONE, "date -Iseconds").stdout.strip()).timestamp()
 
     rack.standin("fault", PHONE, "clock=+90s")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     assert 85 < phones_time() - time.time() < 95
     rack.standin("fault", PHONE, "clock=1970")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     assert datetime.fromtimestamp(phones_time(), UTC).year == 1970
     assert (
         rack.ssh(PHONE, "sleep 0.1 && tail -n 1 $PREFIX/var/log/sv/sshd/current").stdout[:4]
@@ -168,7 +169,7 @@ def test_a_phones_clock_is_wrong_for_all_its_programs_and_it_stays_reachable(
     )
     assert rack.seen()[PHONE] == ("running", ["clock=1970"])
     rack.standin("heal", PHONE)
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     assert abs(phones_time() - time.time()) < 30
 
 
@@ -176,7 +177,7 @@ def test_a_slow_adapter_carries_no_more_than_it_can(rack: SmallRack) -> None:
     rack.standin("fault", PHONE, "300mbit")
     rack.standin("fault", PHONE, "100mbit", "reboot")
     assert rack.seen()[PHONE] == ("running", ["100mbit"])
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     before = time.monotonic()
     assert rack.ssh(PHONE, "head -c 25000000 /dev/zero").returncode == 0
     assert time.monotonic() - before > 25e6 * 8 / 100e6 * 0.9
@@ -187,9 +188,9 @@ def test_a_slow_adapter_carries_no_more_than_it_can(rack: SmallRack) -> None:
 
 def test_lost_syns_keep_new_connections_out_and_old_ones_up(rack: SmallRack) -> None:
     rack.standin("fault", PHONE, "syn-loss=100%")
-    assert not rack.answers(PHONE)
+    assert rack.is_silent(PHONE)
     rack.standin("fault", PHONE, "syn-loss=0.001%", "reboot")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     rack.standin("heal", PHONE)
     assert rack.answers(PHONE)
 
@@ -208,7 +209,7 @@ def test_a_flapping_link_goes_down_and_comes_back_and_stays_up_once_healed(
     assert eventually(lambda: not is_up())
     rack.standin("heal", PHONE)
     assert eventually(is_up)
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
 
 
 def test_all_faults_at_once_are_listed_and_healed(rack: SmallRack) -> None:
@@ -218,13 +219,14 @@ def test_all_faults_at_once_are_listed_and_healed(rack: SmallRack) -> None:
     assert (state, set(seen or ())) == ("paused", set(faults))
     rack.standin("heal", PHONE)
     assert rack.seen()[PHONE] == ("running", [])
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
 
 
 def test_a_background_process_that_died_is_named_and_up_starts_it_again(rack: SmallRack) -> None:
     pid = json.loads(rack.standin("list", "-o", "json"))["daemon"]["pid"]
     rack.hardware(PHONE, "charge=33")
     os.kill(pid, signal.SIGKILL)
+    assert eventually(lambda: started_ticks(pid) is None)
     assert json.loads(rack.standin("list", "-o", "json"))["daemon"]["pid"] is None
     refused = rack.try_standin("fault", PHONE, "hot")
     assert refused.returncode == 1
@@ -251,12 +253,12 @@ def test_a_locked_phone_that_starts_anew_waits_for_its_owner(rack: SmallRack) ->
     rack.standin("fault", PHONE, "locked")
     assert rack.answers(PHONE)
     rack.standin("fault", PHONE, "reboot")
-    assert not rack.answers(PHONE, tries=2)
+    assert rack.is_silent(PHONE, 4)
     assert rack.seen()[PHONE] == ("running", ["locked"])
     rack.standin("heal", PHONE)
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
     rack.standin("fault", PHONE, "reboot")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
 
 
 def test_android_kills_the_oldest_of_too_many_children_unless_it_is_told_not_to(
@@ -282,4 +284,4 @@ def test_android_kills_the_oldest_of_too_many_children_unless_it_is_told_not_to(
     finally:
         limit(2**31 - 1)
         rack.standin("fault", PHONE, "reboot")
-    assert rack.answers(PHONE, tries=10)
+    assert rack.answers(PHONE)
