@@ -81,6 +81,11 @@ BATTERY_HEALTH = Metric(
 THERMAL_ZONE = Metric(
     "phonerack_thermal_zone_celsius", "Temperature of a thermal zone.", ("zone", "type")
 )
+THERMAL_STATUS = Metric(
+    "phonerack_thermal_status",
+    "How hot Android takes the phone for: 0 not, 1 light, 2 moderate, 3 severe, 4 critical, "
+    "5 emergency, 6 shutdown. Absent where Android tells apps nothing.",
+)
 CPU_FREQUENCY = Metric(
     "phonerack_cpu_frequency_hertz", "Frequency of a cluster of cores now.", ("policy",)
 )

@@ -151,7 +151,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Hottest thermal zone",
-            "Highest of the phone's thermal zones; empty where the vendor denies them.",
+            "Highest of the phone's sensors; empty where neither kernel nor Android tells them.",
             "celsius",
             (Query(f"max by (phone) ({_of('phonerack_thermal_zone_celsius')})"),),
         ),

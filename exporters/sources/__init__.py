@@ -33,6 +33,8 @@ class Layout:
     home: Path
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
+    dumpsys: Path = Path("/system/bin/dumpsys")
+    """Android's own: Termux wraps others of Android's tools, not this one."""
 
     @classmethod
     def of_environment(cls) -> Layout:
@@ -57,13 +59,20 @@ def read_text(path: Path) -> str:
         return file.read(LARGEST_FILE).decode(errors="replace").strip()
 
 
+def numbered(folder: Path, stem: str) -> list[Path]:
+    """`folder`'s entries named stem and a number, by number. Raises OSError if it is denied."""
+    found = [(p, p.name.removeprefix(stem)) for p in folder.iterdir() if p.name.startswith(stem)]
+    return [p for p, number in sorted(found, key=lambda f: f[1].zfill(4)) if number.isdecimal()]
+
+
 def all_sources(layout: Layout) -> list[Source]:
     """Quick ones first: their values are published before a slow one has answered."""
-    from exporters.sources import battery, software, system, training
+    from exporters.sources import battery, software, system, thermal, training
 
     return [
         *system.sources(layout),
         training.source(layout),
         *software.sources(layout),
+        thermal.source(layout),
         battery.source(layout),
     ]

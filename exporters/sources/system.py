@@ -9,7 +9,6 @@ import resource
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from exporters.metrics import (
     CLOCK,
@@ -28,14 +27,11 @@ from exporters.metrics import (
     STORAGE_SIZE,
     SWAP_FREE,
     SWAP_SIZE,
-    THERMAL_ZONE,
     UPTIME,
     Sample,
 )
-from exporters.sources import Layout, Source, Unavailable, read_text
+from exporters.sources import Layout, Source, Unavailable, numbered, read_text
 
-MOST_ZONES = 32
-"""Some phones have ninety thermal zones; the first are the cores."""
 MOST_POLICIES = 4
 _PROGRAMS = {
     "python": "python",
@@ -51,7 +47,6 @@ _PROGRAMS = {
 
 def sources(layout: Layout) -> list[Source]:
     readers: dict[str, Callable[[Layout], Iterator[Sample]]] = {
-        "thermal": thermal,
         "frequency": frequency,
         "cpuset": cpuset,
         "memory": memory,
@@ -69,26 +64,9 @@ def _bound(
     return lambda: list(read(layout))
 
 
-def thermal(layout: Layout) -> Iterator[Sample]:
-    """Zones in millidegrees, or in degrees as some vendors do; switched-off zones are left out."""
-    readable = 0
-    for folder in _numbered(layout.sys / "class/thermal", "thermal_zone")[:MOST_ZONES]:
-        try:
-            kind, value = read_text(folder / "type"), int(read_text(folder / "temp"))
-        except (OSError, ValueError):
-            continue
-        celsius = value / 1000 if abs(value) >= 200 else value
-        # A sensor that is off says exactly 0 or the impossible.
-        if value != 0 and -40 < celsius < 150:
-            readable += 1
-            yield THERMAL_ZONE.sample(celsius, folder.name.removeprefix("thermal_zone"), kind)
-    if not readable:
-        raise Unavailable("no thermal zone can be read")
-
-
 def frequency(layout: Layout) -> Iterator[Sample]:
     readable = 0
-    folders = _numbered(layout.sys / "devices/system/cpu/cpufreq", "policy")
+    folders = numbered(layout.sys / "devices/system/cpu/cpufreq", "policy")
     for folder in folders[:MOST_POLICIES]:
         for metric, name in (
             (CPU_FREQUENCY, "scaling_cur_freq"),
@@ -102,12 +80,6 @@ def frequency(layout: Layout) -> Iterator[Sample]:
                     yield metric.sample(kilohertz * 1000, folder.name.removeprefix("policy"))
     if not readable:
         raise Unavailable("no frequency can be read")
-
-
-def _numbered(folder: Path, stem: str) -> list[Path]:
-    """`folder`'s entries named stem and a number, by number. Raises OSError if it is denied."""
-    found = [(p, p.name.removeprefix(stem)) for p in folder.iterdir() if p.name.startswith(stem)]
-    return [p for p, number in sorted(found, key=lambda f: f[1].zfill(4)) if number.isdecimal()]
 
 
 def cpuset(layout: Layout) -> Iterator[Sample]:

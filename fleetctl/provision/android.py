@@ -6,6 +6,7 @@ One table for `fleetctl enroll` and for the role `android`. A setting is named `
     device_config            flags, `device_config/activity_manager/max_phantom_processes`
     config_sync              whether Google's servers may set flags again
     doze                     an app's name; `exempt` or `optimised`
+    permission               `permission/com.termux/android.permission.DUMP`; `granted` or `denied`
     app_op                   `app_op/com.termux.boot/AUTO_REVOKE_PERMISSIONS_IF_UNUSED`
     radio                    `wifi` and `data`; `on` or `off`
     lock_screen              `disabled`; `true` or `false`
@@ -22,6 +23,7 @@ from fleetctl.remote.adb import AdbPhone
 
 TERMUX_APPS = ("com.termux", "com.termux.api", "com.termux.boot")
 NO_PHANTOM_LIMIT = "2147483647"
+HEAT = "permission/com.termux/android.permission.DUMP"
 PHANTOM_FLAG = "device_config/activity_manager/max_phantom_processes"
 
 # 1 mains, 2 USB, 4 wireless.
@@ -72,6 +74,7 @@ def wishes(profile: Profile) -> list[Wish]:
         Wish("lock_screen/disabled", "true", "Termux:Boot starts without hands", needed=False),
         *_children(level),
         *(Wish(f"doze/{app}", "exempt", "doze leaves it alone") for app in TERMUX_APPS),
+        Wish(HEAT, "granted", "the exporter may read Android's temperatures", needed=False),
         Wish("global/captive_portal_mode", "0", "a network without Internet is used"),
         Wish("radio/data", "off", "no mobile data instead of the rack's network", needed=False),
         Wish("system/screen_brightness_mode", "0", "brightness stays as set"),
@@ -114,7 +117,7 @@ def _children(level: int) -> list[Wish]:
 
 def before_apps(wanted: Sequence[Wish]) -> list[Wish]:
     """Those that do not need the apps to be there."""
-    return [wish for wish in wanted if wish.namespace not in ("doze", "app_op")]
+    return [wish for wish in wanted if wish.namespace not in ("doze", "app_op", "permission")]
 
 
 def get_command(name: str) -> str:
@@ -133,6 +136,8 @@ def get_command(name: str) -> str:
         " || device_config is_sync_disabled_for_tests",
         "doze": f"dumpsys deviceidle whitelist | grep ,{words[0]}, || echo none",
         "app_op": f"cmd appops get {' '.join(words)}",
+        # `dumpsys package` has hundreds of lines of an app.
+        "permission": f"dumpsys package {words[0]} | grep -F {words[-1]}: || echo none",
         "radio": f"settings get global {'wifi_on' if key == 'wifi' else 'mobile_data'}",
         "lock_screen": "locksettings get-disabled",
     }.get(namespace, f"settings get {namespace} {words[0]}")
@@ -147,6 +152,8 @@ def set_command(name: str, value: str) -> str:
         "config_sync": f"device_config set_sync_disabled_for_tests {shlex.quote(value)}",
         "doze": f"dumpsys deviceidle whitelist {'+' if value == 'exempt' else '-'}{package}",
         "app_op": f"cmd appops set {words}",
+        "permission": f"pm {'grant' if value == 'granted' else 'revoke'} "
+        + " ".join(shlex.quote(word) for word in key.split("/")),
         "radio": f"svc {package} {'enable' if value == 'on' else 'disable'}",
         "lock_screen": f"locksettings set-disabled {shlex.quote(value)}",
     }.get(namespace, f"settings put {namespace} {words}")
@@ -158,6 +165,8 @@ def understand(name: str, said: str) -> str | None:
     text = said.strip()
     if namespace == "doze":
         return "exempt" if f",{key}," in text else "optimised"
+    if namespace == "permission":
+        return "granted" if f"{key.rpartition('/')[2]}: granted=true" in text else "denied"
     if namespace == "app_op":
         op = key.rpartition("/")[2]
         found = re.search(rf"\b{re.escape(op)}: (\w+)", text)

@@ -7,6 +7,7 @@ asks over its own connection what Ansible asks. Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import platform
@@ -62,10 +63,17 @@ PACKAGES = (
     *("libopenblas", "openmpi", "openssh", "python", "python-numpy", "python-torch"),
     *("python-torchvision", "termux-api", "termux-services"),
 )
+# By Android's TemperatureType; those without a name are voltage, current and charge.
+SENSORS = ("cpu", "gpu", "battery", "skin", "usb", "amplifier", "", "", "", "npu")
 
 
 class Unavailable(Exception):
     """This phone does not tell; the message says why."""
+
+
+def why(problem: Exception) -> str:
+    is_file = isinstance(problem, OSError)
+    return f"{problem.filename}: {problem.strerror}" if is_file else str(problem)
 
 
 class Phone(NamedTuple):
@@ -75,6 +83,7 @@ class Phone(NamedTuple):
     home: Path
     proc: Path = Path("/proc")
     sys: Path = Path("/sys")
+    dumpsys: Path = Path("/system/bin/dumpsys")
     now: float | None = None
 
     @classmethod
@@ -83,18 +92,15 @@ class Phone(NamedTuple):
         home = os.environ.get("HOME") or f"{DEFAULT_FILES}/home"
         return cls(Path(prefix), Path(home), now=now)
 
-    def run(self, program: str) -> str:
-        """Standard output of one of the prefix's programs. Raises Unavailable."""
-        try:
-            process = subprocess.Popen(
-                [self.prefix / "bin" / program],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except OSError as problem:
-            raise Unavailable(f"{program}: {problem.strerror}") from None
+    def run(self, program: str | Path, *words: str) -> str:
+        """Standard output of a program of the prefix or by path. Raises Unavailable, OSError."""
+        process = subprocess.Popen(
+            [self.prefix / "bin" / program, *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         try:
             out, _ = process.communicate(timeout=LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
@@ -110,28 +116,22 @@ class Phone(NamedTuple):
 
 
 def read(path: Path) -> str:
-    """Text of a file of the kernel. Raises Unavailable."""
-    try:
-        with path.open("rb") as file:
-            return file.read(MOST_BYTES).decode(errors="replace").strip()
-    except OSError as problem:
-        raise Unavailable(f"{path}: {problem.strerror}") from None
+    """Text of a file of the kernel. Raises OSError."""
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES).decode(errors="replace").strip()
 
 
 def number(path: Path) -> int | None:
     """The whole number in a file, None where there is none."""
     try:
         return int(read(path))
-    except (Unavailable, ValueError):
+    except (OSError, ValueError):
         return None
 
 
 def numbered(folder: Path, stem: str) -> list[Path]:
-    """`folder`'s entries named stem and a number, by number. Raises Unavailable if it is denied."""
-    try:
-        names = [path.name.removeprefix(stem) for path in folder.iterdir()]
-    except OSError as problem:
-        raise Unavailable(f"{folder}: {problem.strerror}") from None
+    """`folder`'s entries named stem and a number, by number. Raises OSError if it is denied."""
+    names = [path.name.removeprefix(stem) for path in folder.iterdir()]
     order = sorted(int(name) for name in names if name.isdecimal())
     return [folder / f"{stem}{place}" for place in order if (folder / f"{stem}{place}").exists()]
 
@@ -148,30 +148,23 @@ def android(phone: Phone) -> dict[str, Any]:
     }
 
 
-def cpu_list(ranges: str) -> list[int]:
-    """`0-3,6` as numbers. Raises Unavailable for what is no such list."""
-    numbers: list[int] = []
-    for part in ranges.split(","):
-        match = re.fullmatch(r"(\d{1,4})(?:-(\d{1,4}))?", part.strip())
-        if not match:
-            raise Unavailable(f"not a list of cores: {ranges[:40]!r}")
-        numbers += range(int(match[1]), int(match[2] or match[1]) + 1)
-    return numbers
+def hertz(path: Path) -> int | None:
+    """A frequency, of which the kernel tells kilohertz."""
+    kilohertz = number(path)
+    return kilohertz * 1000 if kilohertz else None
 
 
 def cores(phone: Phone) -> list[dict[str, Any]]:
     """The cores with what each can do."""
     cpus = phone.sys / "devices/system/cpu"
-    found = []
-    for folder in numbered(cpus, "cpu"):
-        kilohertz = number(folder / "cpufreq/cpuinfo_max_freq")
-        found.append(
-            {
-                "number": int(folder.name.removeprefix("cpu")),
-                "max_hertz": kilohertz * 1000 if kilohertz else None,
-                "capacity": number(folder / "cpu_capacity"),
-            }
-        )
+    found = [
+        {
+            "number": int(folder.name.removeprefix("cpu")),
+            "max_hertz": hertz(folder / "cpufreq/cpuinfo_max_freq"),
+            "capacity": number(folder / "cpu_capacity"),
+        }
+        for folder in numbered(cpus, "cpu")
+    ]
     if not found:
         raise Unavailable(f"{cpus}: no core can be seen")
     return found
@@ -188,34 +181,27 @@ def cpu_features(phone: Phone) -> list[str]:
 def cpus_allowed(phone: Phone) -> str:
     """Android keeps a background app off the fast cores."""
     text = read(phone.proc / "self/status")
-    allowed = re.search(r"^Cpus_allowed_list:\s*(\S+)$", text, re.MULTILINE)
+    allowed = re.search(r"^Cpus_allowed_list:\s*(\d+(?:[-,]\d+)*)$", text, re.MULTILINE)
     if not allowed:
         raise Unavailable("no Cpus_allowed_list in /proc/self/status")
-    cpu_list(allowed[1])
     return allowed[1]
 
 
 def memory(phone: Phone) -> dict[str, int | None]:
     text = read(phone.proc / "meminfo")
     kibibytes = dict(re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE))
-
-    def size(key: str) -> int | None:
-        return int(kibibytes[key]) * 1024 if key in kibibytes else None
-
-    return {
-        "total_bytes": size("MemTotal"),
-        "available_bytes": size("MemAvailable"),
-        "swap_total_bytes": size("SwapTotal"),
-        "swap_free_bytes": size("SwapFree"),
+    names = {
+        "total_bytes": "MemTotal",
+        "available_bytes": "MemAvailable",
+        "swap_total_bytes": "SwapTotal",
+        "swap_free_bytes": "SwapFree",
     }
+    return {name: int(kibibytes[k]) * 1024 if k in kibibytes else None for name, k in names.items()}
 
 
 def storage(phone: Phone) -> dict[str, int | None]:
     def free(path: Path) -> tuple[int, int]:
-        try:
-            status = os.statvfs(path)
-        except OSError as problem:
-            raise Unavailable(f"{path}: {problem.strerror}") from None
+        status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
 
     total, left = free(phone.home)
@@ -252,17 +238,26 @@ def battery(phone: Phone) -> dict[str, Any]:
 
 
 def thermal_zones(phone: Phone) -> list[dict[str, Any]]:
-    """Readable zones; some vendors give millidegrees, some degrees, and 0 for what is off."""
+    """The kernel's zones where the vendor shows them, else what Android's thermal service tells."""
+    try:
+        return kernel_zones(phone)
+    except (Unavailable, OSError) as denied:
+        try:
+            return live_temperatures(phone.run(phone.dumpsys, "thermalservice"))
+        except (Unavailable, OSError) as reason:
+            raise Unavailable(f"{why(denied)}; {why(reason)}") from None
+
+
+def kernel_zones(phone: Phone) -> list[dict[str, Any]]:
+    """Readable zones; some vendors give millidegrees, some degrees."""
     found = []
     for folder in numbered(phone.sys / "class/thermal", "thermal_zone"):
         value = number(folder / "temp")
-        if not value:
-            continue
-        celsius = value / 1000 if abs(value) >= 200 else float(value)
-        if -40 < celsius < 150:
+        celsius = value / 1000 if value and abs(value) >= 200 else float(value or 0)
+        if is_measured(celsius):
             try:
                 kind = read(folder / "type")
-            except Unavailable:
+            except OSError:
                 kind = "unknown"
             found.append({"name": folder.name, "type": kind, "celsius": celsius})
     if not found:
@@ -270,19 +265,37 @@ def thermal_zones(phone: Phone) -> list[dict[str, Any]]:
     return found
 
 
+def is_measured(celsius: float) -> bool:
+    return celsius != 0 and -40 < celsius < 150  # a sensor that is off says 0 or the impossible
+
+
+def live_temperatures(said: str) -> list[dict[str, Any]]:
+    """Out of `dumpsys thermalservice`, which tells old values too. Raises Unavailable."""
+    if "Permission Denial" in said:
+        raise Unavailable("dumpsys thermalservice: not permitted")
+    if not re.search(r"^\s*HAL Ready: true\s*$", said, re.MULTILINE):
+        raise Unavailable("dumpsys thermalservice: there is none, or its HAL is not ready")
+    live = re.search(
+        r"^\s*Current temperatures from HAL:\n((?:\s*Temperature\{.*\n?)*)", said, re.MULTILINE
+    )
+    pattern = r"mValue=(-?\d+(?:\.\d+)?), mType=(-?\d+), mName=([^,}]+)"
+    kinds = {str(number): kind for number, kind in enumerate(SENSORS)}
+    found = [
+        {"name": name, "type": kinds.get(kind, "unknown"), "celsius": float(value)}
+        for value, kind, name in re.findall(pattern, live[1] if live else "")
+        if kinds.get(kind) != "" and is_measured(float(value))
+    ]
+    if not found:
+        raise Unavailable("dumpsys thermalservice: no sensor gives a temperature")
+    return found
+
+
 def frequency_policies(phone: Phone) -> list[dict[str, Any]]:
     found = []
     for folder in numbered(phone.sys / "devices/system/cpu/cpufreq", "policy"):
-        kilohertz = number(folder / "scaling_cur_freq")
-        limit = number(folder / "scaling_max_freq")
-        if kilohertz or limit:
-            found.append(
-                {
-                    "name": folder.name,
-                    "hertz": kilohertz * 1000 if kilohertz else None,
-                    "limit_hertz": limit * 1000 if limit else None,
-                }
-            )
+        now, limit = hertz(folder / "scaling_cur_freq"), hertz(folder / "scaling_max_freq")
+        if now or limit:
+            found.append({"name": folder.name, "hertz": now, "limit_hertz": limit})
     if not found:
         raise Unavailable("no frequency can be read")
     return found
@@ -291,11 +304,7 @@ def frequency_policies(phone: Phone) -> list[dict[str, Any]]:
 def packages(phone: Phone) -> dict[str, str | None]:
     """Versions from dpkg's own record, in which each package is a paragraph."""
     found: dict[str, str | None] = dict.fromkeys(PACKAGES)
-    path = phone.prefix / "var/lib/dpkg/status"
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as problem:
-        raise Unavailable(f"{path}: {problem.strerror}") from None
+    text = (phone.prefix / "var/lib/dpkg/status").read_text(errors="replace")
     for paragraph in text.split("\n\n"):
         fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", paragraph, re.MULTILINE))
         if fields.get("Package") in found and fields.get("Status", "").endswith(" installed"):
@@ -321,16 +330,10 @@ def torch(_: Phone) -> str:
 
 def processes(phone: Phone) -> int:
     """The app's own; Android 12 kills the oldest above 32 child processes."""
-    try:
-        folders = [folder for folder in phone.proc.iterdir() if folder.name.isdecimal()]
-    except OSError as problem:
-        raise Unavailable(f"{phone.proc}: {problem.strerror}") from None
     count = 0
-    for folder in folders:
-        try:
-            count += folder.stat().st_uid == os.getuid()
-        except OSError:
-            continue
+    for folder in phone.proc.iterdir():
+        with contextlib.suppress(OSError):
+            count += folder.name.isdecimal() and folder.stat().st_uid == os.getuid()
     return count
 
 
@@ -342,8 +345,8 @@ def gather(phone: Phone) -> dict[str, Any]:
     def ask(name: str, source: Callable[[Phone], Any]) -> Any:
         try:
             return source(phone)
-        except Unavailable as reason:
-            unavailable[name] = str(reason)
+        except (Unavailable, OSError) as reason:
+            unavailable[name] = why(reason)
         except Exception as problem:  # a phone that surprises one source must not hide the others
             unavailable[name] = f"{type(problem).__name__}: {problem}"
         return None

@@ -48,6 +48,9 @@ class Apps:
             return await self._install(call)
         if verb == "uninstall":
             return await self._uninstall(call)
+        if verb in ("grant", "revoke"):
+            packages.grant(self._handset.state, verb, call.word(1), call.word(2))
+            return 0
         raise Failed(f"Unknown command: {verb}")
 
     async def _install(self, call: Call) -> int:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from standin.android import values
 from standin.android.binder import Call
-from standin.android.state import PHANTOM_LIMIT, AndroidState
+from standin.android.state import DUMP, PHANTOM_LIMIT, AndroidState
 
 
 async def dumpsys(state: AndroidState, call: Call, folder: Path) -> int:
-    """dumpsys SERVICE [ARGUMENT…]; only root and adb's shell user may."""
+    """dumpsys SERVICE [ARGUMENT…]; for root, adb's shell user, and apps that were granted DUMP."""
     service = call.word(0)
-    if call.is_app:
+    if call.is_app and not state.may(call.uid, DUMP):
         await call.say(
             f"Permission Denial: can't dump {service} from pid={call.pid}, uid={call.uid} due to "
             "missing android.permission.DUMP permission\n"
@@ -31,7 +31,7 @@ async def dumpsys(state: AndroidState, call: Call, folder: Path) -> int:
     kept = folder / f"dumpsys_{os.path.basename(service)}.txt"  # noqa: PTH119
     if service in texts:
         await call.say(texts[service](state, call.word(0)))
-    elif kept.exists():
+    elif kept.exists() and (service != "thermalservice" or state.api_level >= 29):
         await call.say(kept.read_bytes())
     else:
         await call.say(f"Can't find service: {service}\n", error=True)
@@ -60,10 +60,12 @@ def _package(state: AndroidState, name: str) -> str:
     if app is None:
         return f"Unable to find package: {name}\n"
     flags = "[ DEBUGGABLE HAS_CODE ]" if app.debuggable else "[ HAS_CODE ]"
+    granted = "".join(f"      {each}: granted=true\n" for each in app.granted)
     return (
         f"Packages:\n  Package [{name}] (5f1a2b):\n    userId={app.uid}\n"
         f"    versionCode={app.version_code} minSdk=24 targetSdk=28\n"
-        f"    versionName={app.version_name}\n    flags={flags}\n"
+        f"    versionName={app.version_name}\n    flags={flags}\n    install permissions:\n"
+        f"      android.permission.INTERNET: granted=true\n{granted}"
         f"    User 0: ceDataInode=1 installed=true stopped={str(not app.opened).lower()}\n"
     )
 

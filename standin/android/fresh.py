@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from standin.android.state import ADDED_APPS, TERMUX, AndroidState, App
+from standin.android.state import ADDED_APPS, DUMP, TERMUX, AndroidState, App
 
 SHARED_USER = "com.termux"
 _BOXED: Mapping[str, Mapping[str, str]] = {
@@ -72,6 +72,7 @@ def enrolled(
         state.apps[name] = App(118, "0.118", signer, app_uid, shared_user=SHARED_USER, opened=True)
         if api_level >= 30:
             state.app_ops[name] = {"AUTO_REVOKE_PERMISSIONS_IF_UNUSED": "ignore"}
+    state.apps[TERMUX].granted = [DUMP]
     state.app_ops.setdefault(TERMUX, {})["RUN_ANY_IN_BACKGROUND"] = "allow"
     state.next_uid = app_uid + 1
     state.lock_screen, state.keyguard, state.unlocked = "none", False, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from standin.android import apk
 from standin.android.binder import Call, Failed
-from standin.android.state import TERMUX, TERMUX_API, TERMUX_BOOT, AndroidState, App
+from standin.android.state import DUMP, TERMUX, TERMUX_API, TERMUX_BOOT, AndroidState, App
 
 _INSTALL_FLAGS_WITH_VALUE = ("-S", "-i", "--user", "--abi")
 _APK_LIMIT_BYTES = 200 << 20
@@ -46,6 +46,7 @@ def decide(state: AndroidState, content: apk.Content, words: list[str]) -> App:
         debuggable=content.debuggable,
         shared_user=content.shared_user,
         opened=present.opened if present else False,
+        granted=present.granted if present else [],
     )
 
 
@@ -120,6 +121,25 @@ async def list_packages(state: AndroidState, call: Call) -> int:
             line += f" uid:{app.uid if app else 1000}"
         await call.say(f"{line}\n")
     return 0
+
+
+# What each app's manifest asks for, of what adb can grant.
+_ASKED = {TERMUX: (DUMP, "android.permission.READ_LOGS")}
+
+
+def grant(state: AndroidState, verb: str, package: str, permission: str) -> None:
+    """pm grant|revoke PACKAGE PERMISSION. Raises Failed."""
+    app = state.apps.get(package)
+    if app is None:
+        raise Failed(f"java.lang.IllegalArgumentException: Unknown package: {package}")
+    if permission not in _ASKED.get(package, ()):
+        raise Failed(
+            f"java.lang.SecurityException: Package {package} has not requested permission "
+            f"{permission}"
+        )
+    app.granted = [each for each in app.granted if each != permission]
+    if verb == "grant":
+        app.granted.append(permission)
 
 
 async def path(state: AndroidState, call: Call) -> int:

@@ -22,6 +22,8 @@ PROPS_FILE = "android_props.txt"
 TERMUX, TERMUX_API, TERMUX_BOOT = "com.termux", "com.termux.api", "com.termux.boot"
 ADDED_APPS = (TERMUX, TERMUX_API, TERMUX_BOOT)
 
+DUMP = "android.permission.DUMP"
+
 PHANTOM_LIMIT = 32
 """Child processes over all apps, from Android 12 on; the oldest above it is killed."""
 
@@ -36,6 +38,7 @@ class App:
     """An installed app. Apps of one shared user have one uid, and must have one signer.
 
     `opened`: somebody has started it; before that Android tells it nothing, not even of a boot.
+    `granted`: permissions that adb has given it, of those that its manifest asks for.
     """
 
     version_code: int
@@ -45,6 +48,7 @@ class App:
     debuggable: bool = False
     shared_user: str = ""
     opened: bool = False
+    granted: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -78,6 +82,10 @@ class AndroidState:
 
     def put_setting(self, namespace: str, key: str, value: str) -> None:
         self.settings.setdefault(namespace, {})[key] = value
+
+    def may(self, uid: int, permission: str) -> bool:
+        """Whether an app was granted this; apps of one shared user share it."""
+        return any(app.uid == uid and permission in app.granted for app in self.apps.values())
 
     @property
     def screen_locked(self) -> bool:

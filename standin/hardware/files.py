@@ -133,11 +133,14 @@ def _dumpsys_battery(state: HardwareState) -> str:
 
 
 def _dumpsys_thermal(state: HardwareState) -> str:
-    """The cached section is stale, as on real phones: readers must take the HAL's."""
+    """The cached section is stale, as on real phones: readers must take the HAL's. One sensor is
+    off, which reads 0, and one is no thermometer."""
     now = {
         "AP": (0, state.heat.processor_celsius),
         "BAT": (2, state.heat.battery_celsius),
         "SKIN": (3, state.heat.body_celsius),
+        "USB": (4, 0.0),
+        "VBAT": (6, terminal_volts(state.battery)),
     }
 
     def temperature(name: str, kind: int, value: float) -> str:
@@ -146,6 +149,13 @@ def _dumpsys_thermal(state: HardwareState) -> str:
             f"mStatus={state.heat.status}}}"
         )
 
+    if not state.tells_heat:
+        return _lines(
+            "IsStatusOverride: false",
+            "Thermal Status: 0",
+            "Cached temperatures:",
+            "HAL Ready: false",
+        )
     return _lines(
         "IsStatusOverride: false",
         f"Thermal Status: {state.heat.status}",

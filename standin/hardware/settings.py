@@ -91,6 +91,10 @@ def _health(text: str) -> Change:
     return _battery(health_percent=_number(text, 1, 100))
 
 
+def _tells_heat(ready: bool) -> Change:
+    return lambda state: replace(state, tells_heat=ready)
+
+
 def _current(text: str) -> Change:
     ways: dict[str, dict[str, Any]] = {
         "positive": {"current_sign": 1},
@@ -129,6 +133,10 @@ SETTINGS = {
     "cycles": Setting(
         "charge cycles of the battery, 0 to 5000",
         lambda text: _battery(cycles=_number(text, 0, 5000)),
+    ),
+    "thermal-hal": Setting(
+        "whether Android's thermal service has the hardware's word: ready or missing",
+        lambda text: _tells_heat(_word(text, {"ready": True, "missing": False})),
     ),
     "current": Setting(
         "how the phone tells its current: positive or negative while charging; microamperes or "

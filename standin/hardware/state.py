@@ -69,7 +69,10 @@ class Battery:
 
 @dataclass(frozen=True, slots=True)
 class HardwareState:
-    """`load` is the part of its processor that it used last, `watts` what it drew in all."""
+    """`load` is the part of its processor that it used last, `watts` what it drew in all.
+
+    `tells_heat`: whether its maker's part of Android's thermal service is ready.
+    """
 
     identity: Identity
     surroundings: Surroundings
@@ -77,6 +80,7 @@ class HardwareState:
     battery: Battery
     load: float = 0.0
     watts: float = 0.0
+    tells_heat: bool = True
     version: int = field(default=VERSION, kw_only=True)
 
     @classmethod

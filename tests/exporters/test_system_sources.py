@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from exporters.metrics import CATALOGUE, Sample
+from exporters.metrics import CATALOGUE, THERMAL_STATUS, Sample
 from exporters.sampler import Sampler
-from exporters.sources import Layout, Unavailable, all_sources, system
+from exporters.sources import Layout, Unavailable, all_sources, system, thermal
 from exporters.sources.software import packages, release
 from trainer.formats import Progress, progress_name
 
@@ -52,7 +52,7 @@ def test_thermal_zones_in_degrees_and_millidegrees(layout: Layout) -> None:
             "cooling_device0/type": "fan",
         },
     )
-    assert values(system.thermal(layout)) == {
+    assert values(thermal.zones(layout)) == {
         "thermal_zone_celsius 0 BIG": 41.5,
         "thermal_zone_celsius 1 battery": 34,
     }
@@ -61,17 +61,17 @@ def test_thermal_zones_in_degrees_and_millidegrees(layout: Layout) -> None:
 def test_many_zones_are_cut_to_the_first(layout: Layout) -> None:
     for n in range(90):
         put(layout.sys / f"class/thermal/thermal_zone{n}", {"type": f"zone-{n}", "temp": "40000"})
-    found = list(values(system.thermal(layout)))
-    assert len(found) == system.MOST_ZONES
+    found = list(values(thermal.zones(layout)))
+    assert len(found) == thermal.MOST_ZONES
     assert found[-1] == "thermal_zone_celsius 31 zone-31"
 
 
 def test_thermal_zones_that_are_missing_or_empty_are_unavailable(layout: Layout) -> None:
     with pytest.raises(FileNotFoundError):
-        list(system.thermal(layout))
+        list(thermal.zones(layout))
     (layout.sys / "class/thermal").mkdir(parents=True)
     with pytest.raises(Unavailable, match="no thermal zone"):
-        list(system.thermal(layout))
+        list(thermal.zones(layout))
 
 
 def test_frequencies_by_cluster_and_the_throttled_limit(layout: Layout) -> None:
@@ -250,4 +250,6 @@ def test_every_metric_is_given_by_a_phone_that_tells_everything(layout: Layout) 
     sampler = Sampler(all_sources(layout))
     sampler.tick()
     assert sampler.snapshot.document()["errors"] == {}
-    assert set(sampler.snapshot.document()["metrics"]) == {metric.name for metric in CATALOGUE}
+    # Android's thermal service is asked only where the zones are denied.
+    wanted = {metric.name for metric in CATALOGUE} - {THERMAL_STATUS.name}
+    assert set(sampler.snapshot.document()["metrics"]) == wanted

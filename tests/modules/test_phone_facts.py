@@ -137,6 +137,44 @@ def test_a_denied_folder_is_a_reason(gather, phone, tmp_path):
     assert "Not a directory" in facts["unavailable"]["thermal_zones"]
 
 
+THERMAL_SERVICE = """\
+Thermal Status: 0
+Cached temperatures:
+\tTemperature{mValue=25.0, mType=3, mName=SKIN, mStatus=0}
+HAL Ready: true
+Current temperatures from HAL:
+\tTemperature{mValue=38.2, mType=3, mName=SKIN, mStatus=0}
+\tTemperature{mValue=0.0, mType=4, mName=USB, mStatus=0}
+\tTemperature{mValue=4.1, mType=6, mName=VBAT, mStatus=0}
+Current cooling devices from HAL:
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (THERMAL_SERVICE, None),
+        (THERMAL_SERVICE.replace("Ready: true", "Ready: false"), "HAL is not ready"),
+        ("Permission Denial: can't dump thermalservice from pid=1", "not permitted"),
+        (THERMAL_SERVICE.replace("SKIN", "").replace("38.2", "-99.9"), "no sensor"),
+    ],
+)
+def test_where_zones_are_denied_the_thermal_service_tells(gather, phone, prefix, said, reason):
+    """By its live section; the cached one is old. What it does not tell is null, never 0."""
+    (phone.prefix / "said").write_text(said)
+    prefix.script("dumpsys", f"[ $1 = thermalservice ] && cat {phone.prefix}/said")
+    program = phone.prefix / "bin/dumpsys"
+
+    facts = gather(phone._replace(sys=phone.sys / "none", dumpsys=program))
+
+    if reason is None:
+        zones = facts["sensors"]["thermal_zones"]
+        assert zones == [{"name": "SKIN", "type": "skin", "celsius": 38.2}]
+    else:
+        assert facts["sensors"]["thermal_zones"] is None
+        assert reason in facts["unavailable"]["thermal_zones"]
+
+
 def test_what_android_does_not_know_of_the_battery_is_null(gather, phone, prefix):
     said = {"percentage": -1, "temperature": -2147483648, "voltage": 0, "cycle": -1}
     prefix.script("termux-battery-status", f"echo '{json.dumps(said)}'")
@@ -188,7 +226,7 @@ def test_a_program_that_is_missing_or_fails_is_a_reason(gather, phone, prefix):
     unavailable = gather(phone)["unavailable"]
 
     assert unavailable["battery"] == "termux-battery-status: ended with 3"
-    assert unavailable["android"] == "getprop: No such file or directory"
+    assert unavailable["android"].endswith("bin/getprop: No such file or directory")
 
 
 def test_a_list_of_cores_that_is_none_is_a_reason(gather, phone):
@@ -197,7 +235,7 @@ def test_a_list_of_cores_that_is_none_is_a_reason(gather, phone):
     facts = gather(phone)
 
     assert facts["processor"]["cpus_allowed"] is None
-    assert "not a list of cores" in facts["unavailable"]["cpuset"]
+    assert "no Cpus_allowed_list" in facts["unavailable"]["cpuset"]
 
 
 def test_as_a_module_it_gives_facts_and_changes_nothing(run_module, phone, monkeypatch):

@@ -141,6 +141,29 @@ def test_what_a_phone_cannot_tell_is_absent_and_named(provisioned_rack: RackUnde
         assert (source in failing) != any(name.startswith(stem) for name in shown)
 
 
+def heat(phone: str) -> dict[str, float]:
+    """Temperatures of a phone by sensor."""
+    found = query(f'phonerack_thermal_zone_celsius{{phone="{phone}"}}')
+    return {labels["zone"]: value for labels, value in found}
+
+
+def test_heat_is_androids_where_the_kernels_is_denied(provisioned_rack: RackUnderTest) -> None:
+    """Its live section, without the sensor that is off; and nothing while its HAL is not ready."""
+    eventually(lambda: heat("phone002").keys() == {"AP", "BAT", "SKIN"}, "what its sensors say")
+    said = provisioned_rack.podman("phone002", "cat", "/standin/hw/dumpsys_thermalservice.txt")
+    assert "mName=USB" in said.stdout
+    assert "Cached temperatures" in said.stdout
+    assert all(20 < value < 100 and value != 25 for value in heat("phone002").values())
+    provisioned_rack.fleetctl("standin", "hardware", "phone002", "thermal-hal=missing")
+    try:
+        eventually(lambda: not heat("phone002"), "it is absent, not 0")
+        good = query('phonerack_collector_success{phone="phone002", source="thermal"}')
+        assert [value for _, value in good] == [0]
+    finally:
+        provisioned_rack.fleetctl("standin", "hardware", "phone002", "thermal-hal=ready")
+    eventually(lambda: len(heat("phone002")) == 3, "its sensors are back")
+
+
 def test_a_phone_that_dies_is_down_alone_and_comes_back(provisioned_rack: RackUnderTest) -> None:
     provisioned_rack.fleetctl("standin", "fault", "phone006", "kill")
     try:

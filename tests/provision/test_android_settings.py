@@ -33,6 +33,10 @@ def kept(state: AndroidState, wish: Wish) -> str | None:
     if wish.namespace == "app_op":
         package, op = key.split("/")
         return state.app_ops.get(package, {}).get(op)
+    if wish.namespace == "permission":
+        package, permission = key.split("/")
+        app = state.apps.get(package)
+        return "granted" if app and permission in app.granted else "denied"
     if wish.namespace == "radio":
         name = {"wifi": "wifi_on", "data": "mobile_data"}[key]
         return {"0": "off", "1": "on"}[state.setting("global", name) or ""]
@@ -101,6 +105,9 @@ def test_what_is_set_before_the_apps_does_not_need_them() -> None:
         ("app_op/p/OP", "No operations.\n", "default"),
         ("app_op/p/OP", "Error: Unknown operation string: OP\n", None),
         ("lock_screen/disabled", "", None),
+        ("permission/p/android.X", "      android.X: granted=true\n", "granted"),
+        ("permission/p/android.X", "      android.X: granted=false\n", "denied"),
+        ("permission/p/android.X", "none\n", "denied"),
     ],
 )
 def test_androids_answer_is_understood(name: str, said: str, value: str | None) -> None:

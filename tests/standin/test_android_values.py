@@ -153,6 +153,36 @@ def test_dumpsys_is_not_for_apps(tmp_path: Path) -> None:
     assert "Can't find service" in dumpsys(SHELL, "../state")
 
 
+def dumped(state: AndroidState, folder: Path, words: str, uid: int = APP) -> str:
+    call = Call("dumpsys", words.split(), uid)
+    asyncio.run(dump.dumpsys(state, call, folder))
+    return call.output.decode()
+
+
+def test_an_app_reads_dumpsys_once_adb_has_granted_it_that(tmp_path: Path) -> None:
+    """Granted is only what the app's manifest asks for; an update of the app leaves it."""
+    (tmp_path / "dumpsys_thermalservice.txt").write_text("HAL Ready: true\n")
+    state = boxed()
+    packages.enter(state, "com.termux", packages.decide(state, content("com.termux"), []))
+    assert "Permission Denial" in dumped(state, tmp_path, "thermalservice")
+    with pytest.raises(Failed, match="has not requested permission"):
+        packages.grant(state, "grant", "com.termux", "android.permission.REBOOT")
+    with pytest.raises(Failed, match="Unknown package"):
+        packages.grant(state, "grant", "com.none", "android.permission.DUMP")
+    packages.grant(state, "grant", "com.termux", "android.permission.DUMP")
+    packages.enter(state, "com.termux", packages.decide(state, content("com.termux"), ["-r"]))
+    assert "HAL Ready: true" in dumped(state, tmp_path, "thermalservice")
+    assert "DUMP: granted=true" in dumped(state, tmp_path, "package com.termux")
+    assert "Permission Denial" in dumped(state, tmp_path, "thermalservice", uid=APP + 1)
+    packages.grant(state, "revoke", "com.termux", "android.permission.DUMP")
+    assert "Permission Denial" in dumped(state, tmp_path, "thermalservice")
+
+
+def test_android_9_has_no_thermal_service_that_tells(tmp_path: Path) -> None:
+    (tmp_path / "dumpsys_thermalservice.txt").write_text("HAL Ready: true\n")
+    assert "HAL" not in dumped(enrolled(28), tmp_path, "thermalservice", uid=SHELL)
+
+
 def test_the_state_is_the_same_after_it_was_put_down(tmp_path: Path) -> None:
     state = enrolled(33)
     state.adb_keys.append("AAAA key")

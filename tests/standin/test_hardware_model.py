@@ -12,11 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from exporters.sources import Unavailable
+from exporters.sources.thermal import parse
 from fleetctl.rack import load_rack
 from standin.enrolment import derived_serial
 from standin.hardware import HardwareState, render
 from standin.hardware.battery import open_volts
 from standin.hardware.model import Outside, advance, neighbours, speed
+from standin.hardware.settings import parse_setting
 from standin.hardware.state import CHARGE_LIMIT_PERCENT, Battery
 from standin.hardware.thermal import (
     FULL_WATTS,
@@ -295,6 +298,23 @@ def test_all_tools_of_a_phone_tell_of_the_same_battery(serial: str, series: list
     assert f"voltage: {said['voltage']}\n" in files["dumpsys_battery.txt"]
     assert f"temperature: {round(said['temperature'] * 10)}\n" in files["dumpsys_battery.txt"]
     assert f"mValue={said['temperature']:.1f}, mType=2" in files["dumpsys_thermalservice.txt"]
+
+
+def test_the_thermal_service_tells_the_heat_of_now_where_the_hardware_is_ready() -> None:
+    state = make()
+    heat = parse(render(state)["dumpsys_thermalservice.txt"])
+    told = {sensor.name: sensor.celsius for sensor in heat.sensors}
+    assert told == pytest.approx(
+        {
+            "AP": state.heat.processor_celsius,
+            "BAT": state.heat.battery_celsius,
+            "SKIN": state.heat.body_celsius,
+        },
+        abs=0.06,
+    )
+    missing = parse_setting("thermal-hal=missing")(state)
+    with pytest.raises(Unavailable, match="not ready"):
+        parse(render(missing)["dumpsys_thermalservice.txt"])
 
 
 @pytest.mark.parametrize(

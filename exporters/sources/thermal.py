@@ -1,0 +1,126 @@
+"""Heat: from the kernel's thermal zones where the vendor shows them to apps, else from Android.
+
+`dumpsys thermalservice` is for adb and for apps that were granted `android.permission.DUMP`, which
+enrolment does for Termux. It tells the same sensors twice: what a listener was told when a status
+last changed, and what the hardware says now. Only the latter counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from exporters.command import CommandError, output
+from exporters.metrics import THERMAL_STATUS, THERMAL_ZONE, Sample
+from exporters.sources import Layout, Source, Unavailable, numbered, read_text
+
+MOST_ZONES = 32
+"""Some phones have ninety thermal zones; the first are the cores."""
+LIMIT_SECONDS = 5.0
+
+LIVE = "Current temperatures from HAL:"
+KINDS = {0: "cpu", 1: "gpu", 2: "battery", 3: "skin", 4: "usb", 5: "amplifier", 9: "npu"}
+"""Android's TemperatureType. 6 to 8 are voltage, current and charge, no temperatures."""
+_NO_TEMPERATURE = (6, 7, 8)
+
+
+def source(layout: Layout) -> Source:
+    """Which of the two a phone has is settled once: a vendor's denial does not change."""
+    try:
+        list(zones(layout))
+    except (OSError, Unavailable) as problem:
+        denied = problem
+    else:
+        return Source("thermal", lambda: list(zones(layout)))
+
+    def read() -> list[Sample]:
+        try:
+            return list(service(layout))
+        except (CommandError, Unavailable) as problem:
+            raise Unavailable(f"{problem}; and {denied}") from None
+
+    # A process each time, so not as often as files are read.
+    return Source("thermal", read, every_seconds=15.0, limit_seconds=LIMIT_SECONDS + 2.0)
+
+
+def zones(layout: Layout) -> Iterator[Sample]:
+    """Zones in millidegrees, or in degrees as some vendors do; switched-off zones are left out."""
+    readable = 0
+    for folder in numbered(layout.sys / "class/thermal", "thermal_zone")[:MOST_ZONES]:
+        with contextlib.suppress(OSError, ValueError):
+            kind, value = read_text(folder / "type"), int(read_text(folder / "temp"))
+            celsius = value / 1000 if abs(value) >= 200 else value
+            if is_measured(celsius):
+                readable += 1
+                yield THERMAL_ZONE.sample(celsius, folder.name.removeprefix("thermal_zone"), kind)
+    if not readable:
+        raise Unavailable("no thermal zone can be read")
+
+
+def is_measured(celsius: float) -> bool:
+    """A sensor that is off says exactly 0 or the impossible."""
+    return celsius != 0 and -40 < celsius < 150
+
+
+def service(layout: Layout) -> Iterator[Sample]:
+    """What Android's thermal service tells now, and the status by which it throttles."""
+    said = output([str(layout.dumpsys), "thermalservice"], limit_seconds=LIMIT_SECONDS)
+    heat = parse(said.decode(errors="replace"))
+    if heat.status is not None:
+        yield THERMAL_STATUS.sample(heat.status)
+    for sensor in heat.sensors[:MOST_ZONES]:
+        yield THERMAL_ZONE.sample(sensor.celsius, sensor.name, sensor.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Sensor:
+    name: str
+    kind: str
+    celsius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """`status` is Android's, 0 (none) to 6 (shutdown). A name occurs once in `sensors`."""
+
+    status: int | None
+    sensors: tuple[Sensor, ...]
+
+
+def parse(text: str) -> Heat:
+    """Live values out of what `dumpsys thermalservice` prints.
+
+    Raises Unavailable where it is denied, the hardware is not ready, or no sensor of it is on.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    if denied := next((line for line in lines if line.startswith("Permission Denial")), None):
+        raise Unavailable(f"dumpsys: {denied[:80]}")
+    if "HAL Ready: true" not in lines:
+        answers = any(line.startswith("HAL Ready:") for line in lines)
+        raise Unavailable(f"dumpsys: {'HAL not ready' if answers else 'no thermal service'}")
+    if LIVE not in lines:
+        raise Unavailable(f"dumpsys: no `{LIVE}`")
+    found: dict[str, Sensor] = {}
+    for line in lines[lines.index(LIVE) + 1 :]:
+        if not line.startswith("Temperature{"):
+            break
+        if (sensor := _sensor(line)) is not None:
+            found.setdefault(sensor.name, sensor)
+    if not found:
+        raise Unavailable("dumpsys: no sensor gives a temperature")
+    status = re.search(r"^\s*Thermal Status: ([0-6])\s*$", text, re.MULTILINE)
+    return Heat(int(status[1]) if status else None, tuple(found.values()))
+
+
+def _sensor(line: str) -> Sensor | None:
+    """`Temperature{mValue=31.2, mType=3, mName=SKIN, mStatus=0}`; None for what is none."""
+    fields = dict(re.findall(r"(mValue|mType|mName)=([^,}]*)", line))
+    try:
+        kind, celsius = int(fields["mType"]), float(fields["mValue"])
+    except (KeyError, ValueError):
+        return None
+    if kind in _NO_TEMPERATURE or not is_measured(celsius) or not fields.get("mName"):
+        return None
+    return Sensor(fields["mName"], KINDS.get(kind, "unknown"), celsius)
