@@ -92,18 +92,56 @@ def host_keys(known_hosts: str) -> dict[str, str]:
     return keys
 
 
-class Authority:
-    """One rack's ssh folder. With `check` nothing is written, only said."""
+class WouldLockOut(FleetError):
+    """A new authority would shut the operator out of phones."""
 
-    def __init__(self, folder: Path, rack: str, check: bool = False) -> None:
+
+class Authority:
+    """One rack's ssh folder. With `check` nothing is written, only said.
+
+    Where there is no authority one is made. Raises WouldLockOut where phones trust the operator's
+    key by the word of the one before alone; with `regardless` they are given up.
+    """
+
+    def __init__(
+        self, folder: Path, rack: str, check: bool = False, regardless: bool = False
+    ) -> None:
         self.folder = folder
         self.rack = rack
         self.check = check
         self.changed: list[str] = []
         self.refused: dict[str, str] = {}
         self.revoked = revocation.read_list(self._read(revocation.LIST) or "")
+        if not (folder / "ca").exists() and not regardless:
+            self._refuse_lock_out()
         self.key = self.key_pair("ca", f"{rack} certificate authority")
         self.public = self.key.public_key()
+
+    def _refuse_lock_out(self) -> None:
+        """The operator's key was changed, and not every phone is known to have been told since."""
+        changes = [at for at, entry in enumerate(self.revoked, 1) if entry.kind == "operator"]
+        database = self.folder.parent / "state.db"
+        signed = {path.name.removesuffix("-cert.pub") for path in self.folder.glob("hosts/*")}
+        known = signed & host_keys(self._read("known_hosts") or "").keys()
+        if not changes or not known:
+            return
+        with State(database) as state:
+            facts = state.phones()
+        untold = []
+        for name in sorted(known):
+            seen = facts[name].revocations if name in facts else None
+            # The list and the operator's key come to a phone together.
+            if seen is None or seen.seen < changes[-1]:
+                untold.append(name)
+        if untold:
+            raise WouldLockOut(
+                f"a new authority would lock you out of {', '.join(untold)}: playbooks/rotate.yml "
+                "has changed the operator's key, and they trust the new one by the present "
+                f"authority's word alone. Put {self.folder}/ca back, run `site.yml -t ssh` and "
+                "`fleetctl status`, and only then delete it. Phones that do not answer: retire "
+                "them first, or give all these up by `-e controller_give_up_phones=true` and enrol "
+                "them again"
+            )
 
     def key_pair(self, name: str, comment: str) -> Ed25519PrivateKey:
         """The private key of this name, made when it is missing, with its public half beside it."""
@@ -154,12 +192,12 @@ class Authority:
             )
         return revoked is None
 
-    def certify_operator(self) -> str:
+    def certify_operator(self, name: str = "operator") -> str:
         """The operator's public line; the certificate lies beside it."""
         identity = f"operator@{self.rack}"
-        key = self.key_pair("operator", identity).public_key()
+        key = self.key_pair(name, identity).public_key()
         grant = Grant(SSHCertificateType.USER, identity, ("operator",), OPERATOR_RIGHTS)
-        self.certify("operator-cert.pub", key, grant)
+        self.certify(f"{name}-cert.pub", key, grant)
         return public_line(key)
 
     def have_release_key(self) -> None:
@@ -216,9 +254,9 @@ class Authority:
         return trust
 
 
-def fulfil(folder: Path, request: Request, check: bool = False) -> Result:
-    """Make what the request needs and describe it."""
-    authority = Authority(folder, request.rack, check)
+def fulfil(folder: Path, request: Request, check: bool = False, regardless: bool = False) -> Result:
+    """Make what the request needs and describe it. Raises WouldLockOut unless `regardless`."""
+    authority = Authority(folder, request.rack, check, regardless)
     krl = authority.revoke(())
     operator = authority.certify_operator()
     hosts = authority.certify_hosts(request.phones)
@@ -250,10 +288,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m fleetctl.provision.keys")
     parser.add_argument("folder", type=Path, help="the rack's ssh folder")
     parser.add_argument("--check", action="store_true", help="only say what would change")
+    parser.add_argument("--give-up-phones", action="store_true", help="that it would lock out")
     options = parser.parse_args(arguments)
     request = Request(**json.load(sys.stdin))
     try:
-        result = fulfil(options.folder, request, options.check)
+        result = fulfil(options.folder, request, options.check, options.give_up_phones)
         if not options.check:
             tell_state(options.folder.parent / "state.db", options.folder)
     except (ValueError, FleetError) as problem:

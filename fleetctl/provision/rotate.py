@@ -1,24 +1,33 @@
 """Another key for the operator, when a person who knew it has left.
 
 `python -m fleetctl.provision.rotate SSH_FOLDER RACK prepare` makes the next key beside the present
-one; `commit` puts it in its place and revokes the one before. Between the two, playbook rotate.yml
-has the services host accept both. Phones accept the next one at once, by the authority's word.
+one; `prove FILE` logs in to the phones of that rack file with it; `commit` puts it in its place and
+revokes the one before. Between the first and the last, playbook rotate.yml has the services host
+accept both. Phones accept the next one at once, by the authority's word.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from fleetctl.errors import FleetError
-from fleetctl.provision.certificates import public_line
 from fleetctl.provision.keys import Authority, tell_state
 from fleetctl.provision.revocation import Revoked
+from fleetctl.rack import Phone, load_rack
+from fleetctl.rack.model import PHONE_PORT
+from fleetctl.remote.connect import Identity
+from fleetctl.remote.faults import Fault, PhoneError
+from fleetctl.remote.hostkey import log_in
 
 NEXT = "operator.next"
+NEXT_CERTIFICATE = "operator.next-cert.pub"
+CONCURRENT = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +42,37 @@ def prepare(folder: Path, rack: str) -> Rotation:
     """Make the next key; one that an earlier try has made stays."""
     authority = Authority(folder, rack)
     old = authority.certify_operator()
-    new = authority.key_pair(NEXT, f"operator@{rack}").public_key()
-    return Rotation(old, public_line(new))
+    return Rotation(old, authority.certify_operator(NEXT))
+
+
+class Refused(FleetError):
+    """Phones that would not let the operator in any more."""
+
+
+async def prove(folder: Path, phones: Iterable[Phone], port: int = PHONE_PORT) -> list[str]:
+    """Log in with the next key. Returns what kept phones from answering.
+
+    Raises Refused for those that answer and do not accept it: they do not know the authority.
+    """
+    identity = Identity(folder / "known_hosts", folder / NEXT, folder / NEXT_CERTIFICATE)
+    bound = asyncio.Semaphore(CONCURRENT)
+
+    async def one(phone: Phone) -> PhoneError | None:
+        async with bound:
+            try:
+                await log_in(phone.name, str(phone.address), identity, port)
+            except PhoneError as problem:
+                return problem
+        return None
+
+    found = [each for each in await asyncio.gather(*(one(phone) for phone in phones)) if each]
+    if refusing := [each.phone for each in found if each.fault is Fault.AUTH]:
+        raise Refused(
+            f"{', '.join(refusing)} would not accept the next key of the operator, since they do "
+            "not know the present authority: run `site.yml -t controller,ssh` first. Nothing was "
+            "changed"
+        )
+    return [str(each) for each in found]
 
 
 def commit(folder: Path, rack: str) -> Rotation:
@@ -49,7 +87,8 @@ def commit(folder: Path, rack: str) -> Rotation:
         return Rotation(gone[-1] if gone else None, present)
     authority.revoke([Revoked(present, "operator", rack)])
     # The private half last of all: where it has moved, all else follows from it.
-    (folder / f"{NEXT}.pub").unlink(missing_ok=True)
+    for name in (f"{NEXT}.pub", NEXT_CERTIFICATE):
+        (folder / name).unlink(missing_ok=True)
     (folder / NEXT).replace(folder / "operator")
     return Rotation(present, Authority(folder, rack).certify_operator())
 
@@ -58,9 +97,15 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m fleetctl.provision.rotate")
     parser.add_argument("folder", type=Path, help="the rack's ssh folder")
     parser.add_argument("rack", help="the rack's name")
-    parser.add_argument("step", choices=["prepare", "commit"])
+    parser.add_argument("step", choices=["prepare", "prove", "commit"])
+    parser.add_argument("--rack-file", type=Path, help="for prove: whose phones are asked")
     options = parser.parse_args(arguments)
     try:
+        if options.step == "prove":
+            rack = load_rack(options.rack_file)
+            phones = [phone for phone in rack.phones.values() if phone.enrolled]
+            print(json.dumps({"unproven": asyncio.run(prove(options.folder, phones))}))
+            return
         step = prepare if options.step == "prepare" else commit
         rotation = step(options.folder, options.rack)
         if options.step == "commit":

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from loopback_phones import Listen, Loopback, listen, loopback
 
 from fleetctl.provision import rotate
 from fleetctl.provision.certificates import certified_key
-from fleetctl.provision.keys import Authority, Request, fulfil
+from fleetctl.provision.keys import Authority, Request, WouldLockOut, fulfil
 from fleetctl.provision.revocation import krl_version
+from fleetctl.state import State
+
+__all__ = ["listen", "loopback"]
+
+PHONES = {"phone001": "10.138.0.11", "phone002": "10.138.0.12"}
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    ssh = tmp_path / "ssh"
+    ssh = tmp_path / "home/ssh"
+    ssh.parent.mkdir()
     fulfil(ssh, Request("home", {}))
     return ssh
 
@@ -86,3 +96,87 @@ def _second_time_cut_off() -> object:
         return real(authority)
 
     return certify
+
+
+@pytest.fixture
+def rotated(folder: Path) -> Path:
+    """A rack of two phones whose operator's key has just been changed."""
+    for name in PHONES:
+        Authority(folder.parent / name, "elsewhere")
+        line = " ".join((folder.parent / f"{name}/ca.pub").read_text().split()[:2])
+        with (folder / "known_hosts").open("a") as file:
+            file.write(f"{name} {line}\n")
+    fulfil(folder, Request("home", PHONES))
+    rotate.prepare(folder, "home")
+    rotate.commit(folder, "home")
+    return folder
+
+
+def new_authority(folder: Path, **options: bool) -> bool:
+    """Have the authority's key replaced as the manual says; whether it was."""
+    before = (folder / "ca").read_bytes()
+    (folder / "ca").unlink()
+    try:
+        fulfil(folder, Request("home", PHONES), **options)
+    finally:
+        if not (folder / "ca").exists():
+            (folder / "ca").write_bytes(before)
+    return (folder / "ca").read_bytes() != before
+
+
+def test_a_new_authority_is_refused_while_phones_know_the_operator_by_the_old_one_alone(
+    rotated: Path,
+) -> None:
+    with pytest.raises(WouldLockOut, match=r"phone001, phone002: .* run `site.yml -t ssh` and"):
+        new_authority(rotated)
+    with State(rotated.parent / "state.db") as state:
+        state.record_revocations({"phone001": 1, "phone002": 0})
+    with pytest.raises(WouldLockOut, match="out of phone002: "):
+        new_authority(rotated, check=True)
+    with State(rotated.parent / "state.db") as state:
+        state.record_revocations({"phone002": 1})
+    assert new_authority(rotated)
+
+
+def test_phones_may_be_given_up_for_a_new_authority(rotated: Path) -> None:
+    assert new_authority(rotated, regardless=True)
+
+
+def test_without_another_operators_key_there_is_nothing_to_lose(folder: Path) -> None:
+    assert new_authority(folder)
+
+
+def test_the_next_key_is_proven_on_every_phone_before_it_counts(
+    folder: Path, loopback: Loopback, listen: Listen
+) -> None:
+    """phone002 knows another authority, phone003 is away."""
+    rotate.prepare(folder, "home")
+    authorities = {
+        "phone001": (folder / "ca.pub").read_text(),
+        "phone002": loopback.operator.with_suffix(".pub").read_text(),
+    }
+
+    async def proven(*names: str) -> list[str]:
+        trust = {name: folder / f"trust-{name}" for name in authorities}
+        for name, file in trust.items():
+            file.write_text(f'cert-authority,principals="operator" {authorities[name]}')
+        first = listen("phone001", authorized=trust["phone001"])
+        async with first, listen("phone002", authorized=trust["phone002"]):
+            phones: Any = [
+                SimpleNamespace(name=name, address=loopback.phones[name].address) for name in names
+            ]
+            return await rotate.prove(folder, phones, loopback.port)
+
+    for name in (*authorities, "phone003"):
+        loopback.add(name)
+    with (folder / "known_hosts").open("a") as file:
+        file.write(loopback.known_hosts.read_text())
+    with pytest.raises(rotate.Refused, match=r"^phone002 would not accept .*controller,ssh"):
+        asyncio.run(proven("phone001", "phone002", "phone003"))
+    (unproven,) = asyncio.run(proven("phone001", "phone003"))
+    assert unproven.startswith("phone003 ")
+    assert sorted(path.name for path in folder.glob("operator.next*")) == [
+        "operator.next",
+        "operator.next-cert.pub",
+        "operator.next.pub",
+    ]

@@ -103,10 +103,24 @@ def test_the_operators_key_and_the_authority_can_be_changed(
 
     # Kept connections would hide that somebody is locked out.
     anew = ("-e", "ansible_control_path=none")
-    rack.run("ansible-playbook", "-i", str(rack.file), "playbooks/rotate.yml", *anew)
+    rotate = ("ansible-playbook", "-i", str(rack.file), "playbooks/rotate.yml", *anew)
+    rack.run(*rotate)
+    for name in ("ca", "ca.pub"):
+        (ssh / name).rename(ssh / f"{name}.before")
+    refused = rack.playbook("-t", "controller,ssh", *anew, check=False)
+    assert refused.returncode != 0
+    assert "a new authority would lock you out of phone001" in refused.stdout
+    assert not (ssh / "ca").exists()
+    for name in ("ca", "ca.pub"):
+        (ssh / f"{name}.before").rename(ssh / name)
     rack.playbook("-t", "ssh", *anew)
+    rack.fleetctl("status")
     for name in ("ca", "ca.pub"):
         (ssh / name).unlink()
+    rack.playbook("-t", "controller", *anew)
+    locked_out = rack.run(*rotate, check=False)
+    assert locked_out.returncode != 0
+    assert "site.yml -t controller,ssh` first" in " ".join(locked_out.stdout.split())
     rack.playbook("-t", "controller,ssh", *anew)
 
     assert {name for name in before if (ssh / name).read_text() == before[name]} == set()
