@@ -267,15 +267,15 @@ class Ending:
         )
         said += _together(
             {
-                name: f"{self.reasons.get(name, '')}; it stands between two snapshots and stays "
-                "drained: mend that, then rerun this"
+                name: f"{self.reasons.get(name, '')}; it stands between two snapshots: mend that, "
+                "then rerun this"
                 for name, each in self.outcomes.items()
                 if each == "stuck"
             }
         )
         said += _together(
             {
-                name: "no longer answers; it stays drained: rerun this when it is back"
+                name: "no longer answers: rerun this when it is back"
                 for name, each in self.outcomes.items()
                 if each == "lost"
             }
@@ -283,6 +283,12 @@ class Ending:
         untouched = [name for name, each in self.outcomes.items() if each == "untouched"]
         if untouched:
             said.append(f"{fold(untouched)}: untouched")
+        if self.kept:
+            names = fold(self.kept)
+            said.append(
+                f"{names}: drained until this has been rerun and went well, or by hand: `fleetctl "
+                f"undrain {names}`"
+            )
         return said + _together({name: f"left out: {why}" for name, why in self.left_out.items()})
 
 

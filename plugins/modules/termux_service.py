@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import re
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.termux_runit import UNSUPERVISED, VERBS, Problem, Runit, Service
 
 DOCUMENTATION = r"""
 module: termux_service
@@ -41,7 +39,10 @@ options:
       state:
         description:
           - V(restarted) and V(reloaded) act every time, unless O(services[].config) is given.
-          - Both start a service that is down. V(reloaded) sends HUP.
+          - Both start a service that is down. V(reloaded) sends HUP; sshd then starts its own
+            program anew and keeps its sessions.
+          - With O(services[].config) or O(services[].only_if_outdated) both also act when a package
+            has replaced the program that runs, or a library of it; so an upgrade needs no handler.
         type: str
         choices: [started, stopped, restarted, reloaded]
       config:
@@ -54,6 +55,12 @@ options:
         type: list
         elements: path
         default: []
+      only_if_outdated:
+        description:
+          - V(restarted) and V(reloaded) act only on a service that runs and whose program, library
+            or O(services[].config) has been replaced. One that is down or not there is left alone.
+        type: bool
+        default: false
 attributes:
   check_mode:
     support: full
@@ -82,20 +89,8 @@ services:
 """
 
 
-DEFAULT_PREFIX = "/data/data/com.termux/files/usr"
-# runsvdir looks for new services every 5 seconds.
-SUPERVISED_WITHIN_SECONDS = 20
-SV_WAIT_SECONDS = 20
 # runsv starts what ended within a second once a second.
 STEADY_SECONDS = 1.2
-STEADY_WITHIN_SECONDS = 15.0
-PROCESS = re.compile(r"run: .*?: \(pid (\d+)\)")
-UNSUPERVISED = "unsupervised"
-VERBS = {"started": "up", "stopped": "down", "restarted": "restart", "reloaded": "hup"}
-
-
-class Problem(Exception):
-    """Why one service is not what it shall be."""
 
 
 class Wanted(NamedTuple):
@@ -105,6 +100,7 @@ class Wanted(NamedTuple):
     enabled: bool | None
     state: str | None
     config: tuple[str, ...]
+    only_if_outdated: bool
 
     def plus(self, other: Wanted) -> Wanted:
         """Both wishes for one service. Raises Problem if they contradict."""
@@ -116,6 +112,7 @@ class Wanted(NamedTuple):
             enabled=other.enabled if self.enabled is None else self.enabled,
             state=other.state if self.state is None else self.state,
             config=tuple(dict.fromkeys(self.config + other.config)),
+            only_if_outdated=self.only_if_outdated and other.only_if_outdated,
         )
 
 
@@ -123,121 +120,9 @@ def merge(items: list[dict[str, Any]]) -> list[Wanted]:
     """One wish a service, in the order in which they were first named."""
     merged: dict[str, Wanted] = {}
     for item in items:
-        one = Wanted(item["name"], item["enabled"], item["state"], tuple(item["config"]))
+        one = Wanted(**{**item, "config": tuple(item["config"])})
         merged[one.name] = merged[one.name].plus(one) if one.name in merged else one
     return list(merged.values())
-
-
-class Runit:
-    """The phone's supervisor."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self.module = module
-        self.prefix = Path(os.environ.get("PREFIX") or DEFAULT_PREFIX)
-        self.services = self.prefix / "var/service"
-
-    def sv(self, *arguments: str) -> tuple[int, str]:
-        code, out, err = self.module.run_command([str(self.prefix / "bin/sv"), *arguments])
-        return code, (out + err).strip()
-
-    def runs(self) -> bool:
-        """Whether a runsvdir of ours looks after the service folder."""
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                arguments = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            except OSError:  # another app's process, or one that just ended
-                continue
-            runs = any(Path(argument).name == "runsvdir" for argument in arguments[:2])
-            if runs and str(self.services) in arguments:
-                return True
-        return False
-
-    def start(self) -> None:
-        if self.runs():
-            return
-        daemon = str(self.prefix / "bin/service-daemon")
-        code, out, err = self.module.run_command([daemon, "start"])
-        if code != 0:
-            raise Problem(f"the service supervisor does not start: {(out + err).strip()}")
-
-
-class Service:
-    """One service folder and what runit says about it."""
-
-    def __init__(self, runit: Runit, name: str) -> None:
-        self.runit = runit
-        self.name = name
-        self.path = runit.services / name
-        self.down_file = self.path / "down"
-
-    @property
-    def enabled(self) -> bool:
-        return not self.down_file.exists()
-
-    def enable(self, wanted: bool) -> None:
-        if wanted:
-            self.down_file.unlink(missing_ok=True)
-        else:
-            self.down_file.touch()
-
-    def status(self) -> str:
-        """run, down, failing (down, but runit starts it again and again), or unsupervised."""
-        _, said = self.runit.sv("status", str(self.path))
-        word = said.split(":", 1)[0]
-        if word not in ("run", "down", "finish"):
-            return UNSUPERVISED
-        if word == "run":
-            return "run"
-        return "failing" if word == "finish" or "want up" in said else "down"
-
-    def supervise(self) -> None:
-        """Have the service supervised: start runsvdir if need be and wait until it has seen it."""
-        self.runit.start()
-        deadline = time.monotonic() + SUPERVISED_WITHIN_SECONDS
-        while self.status() == UNSUPERVISED:
-            if time.monotonic() >= deadline:
-                raise Problem(
-                    f"runsvdir does not take up {self.path} (is its file `run` executable?)"
-                )
-            time.sleep(0.2)
-
-    def bring_to(self, state: str, status: str) -> None:
-        """Raises Problem if it does not get there, or does not stay."""
-        if status == UNSUPERVISED:
-            self.supervise()
-        # What has just come up, or is not up, has read nothing old.
-        verb = VERBS[state] if state == "stopped" or status == "run" else "up"
-        code, said = self.runit.sv("-w", str(SV_WAIT_SECONDS), verb, str(self.path))
-        if code != 0:
-            raise Problem(f"service {self.name} could not be {state}: {said} ({self.last_words()})")
-        if state != "stopped" and not self.stays():
-            raise Problem(f"service {self.name} ends as soon as it starts: {self.last_words()}")
-
-    def stays(self) -> bool:
-        """Whether one and the same process is there for a while; sv is content with any."""
-        deadline = time.monotonic() + STEADY_WITHIN_SECONDS
-        process, since = None, 0.0
-        while (asked := time.monotonic()) < deadline:
-            found = PROCESS.match(self.runit.sv("status", str(self.path))[1])
-            present = found[1] if found else None
-            if present is None or present != process:
-                # Seen only now: a busy phone may take a second to answer.
-                process, since = present, time.monotonic()
-            elif asked - since >= STEADY_SECONDS:
-                return True
-            time.sleep(0.1)
-        return False
-
-    def last_words(self) -> str:
-        """The end of the service's log, and where it lies."""
-        log = self.runit.prefix / "var/log/sv" / self.name.removesuffix("/log") / "current"
-        try:
-            lines = log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
-        return f"{log} on the phone" + (f" says: {lines[-1]}" if lines else "")
 
 
 class Reading:
@@ -307,6 +192,8 @@ def ensure(runit: Runit, wanted: Wanted) -> Outcome:
     check = runit.module.check_mode
     service = Service(runit, wanted.name)
     if not service.path.is_dir():
+        if wanted.only_if_outdated:
+            return Outcome(wanted.name, False, UNSUPERVISED, "", "")
         if check:  # its package may be about to come
             after = describe(wanted.name, bool(wanted.enabled), wanted.state or "absent")
             return Outcome(wanted.name, True, UNSUPERVISED, f"{wanted.name}: absent\n", after)
@@ -315,14 +202,18 @@ def ensure(runit: Runit, wanted: Wanted) -> Outcome:
     enabled, status = service.enabled, service.status()
     reading = Reading(service.path, wanted.config)
     switch = wanted.enabled is not None and wanted.enabled != enabled
-    act = needs_action(wanted.state, status, stale=not wanted.config or reading.is_stale())
+    outdated = status == "run" and service.runs_replaced_code()
+    stale = outdated or reading.is_stale() or not (wanted.config or wanted.only_if_outdated)
+    act = needs_action(wanted.state, status, stale) and (stale or not wanted.only_if_outdated)
     reached = ("down" if wanted.state == "stopped" else "run") if act else status
     note = f" ({wanted.state})" if act and reached == status else ""
     if not check:
         if switch:
             service.enable(bool(wanted.enabled))
         if act:
-            service.bring_to(str(wanted.state), status)
+            service.bring_to(str(wanted.state), status, STEADY_SECONDS)
+            if outdated and wanted.state == "reloaded":
+                service.renew(STEADY_SECONDS)
         if wanted.config and act:
             reading.remember()
     return Outcome(
@@ -378,6 +269,7 @@ def main() -> None:
                     "enabled": {"type": "bool"},
                     "state": {"choices": list(VERBS)},
                     "config": {"type": "list", "elements": "path", "default": []},
+                    "only_if_outdated": {"type": "bool", "default": False},
                 },
                 "required_one_of": [["enabled", "state"]],
             }

@@ -302,8 +302,9 @@ def test_the_end_is_told_by_fate_phones_together() -> None:
     assert ending.lines() == [
         "phone[001-002]: stand on new",
         "phone003: no MPI; went back to old",
-        "phone004: disk full; it stands between two snapshots and stays drained: mend that, then "
-        "rerun this",
+        "phone004: disk full; it stands between two snapshots: mend that, then rerun this",
+        "phone[003-004]: drained until this has been rerun and went well, or by hand: `fleetctl "
+        "undrain phone[003-004]`",
         "phone005: left out: busy with run digits-1",
     ]
 

@@ -155,6 +155,47 @@ def test_a_good_snapshot_comes_to_all_and_the_rack_goes_back_by_hand(upgrader: U
     assert upgrader.snapshot == upgrader.first
 
 
+LISTENER = """
+for place in /proc/[0-9]*; do
+    tr '\\0' ' ' <$place/cmdline 2>/dev/null | grep -q 'sshd.*listener' || continue
+    echo "${place#/proc/} $(grep -c 'usr/.*(deleted)' $place/maps)"
+done
+"""
+
+
+@pytest.mark.soak
+def test_an_upgraded_sshd_is_run_at_once_and_no_session_is_cut(upgrader: Upgrader) -> None:
+    """The listener's process stays and runs the new program; who is logged in stays so."""
+
+    def listener() -> list[str]:
+        said = upgrader.rack.podman("phone002", "/system/bin/sh", "-c", LISTENER).stdout.split()
+        assert len(said) == 2, said
+        return said
+
+    config = ("ssh", "-F", str(upgrader.rack.folder / "ssh_config"))
+    before = listener()
+    assert before[1] == "0"
+    with subprocess.Popen(
+        [*config, "phone002", "echo in; cat"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=upgrader.rack.env,
+    ) as session:
+        assert session.stdin
+        assert session.stdout
+        assert session.stdout.readline() == "in\n"
+        with upgrader.renewed("openssh_"):
+            upgrader.run("-l", "phone002")
+        assert listener() == before
+        session.stdin.write("still there\n")
+        session.stdin.close()
+        assert session.stdout.read() == "still there\n"
+    assert upgrader.versions("openssh")["phone002"].endswith(NEW)
+    upgrader.run("-l", "phone002", "-e", f"upgrade_to={upgrader.first}")
+    assert listener() == before
+
+
 def braked(root: Path) -> None:
     """Its installation fails on phones that have the file `brake`."""
     script = root / "DEBIAN/postinst"
@@ -221,7 +262,8 @@ def test_a_phone_that_dies_in_its_wave_is_named_and_comes_along_later(upgrader: 
             *("-e", EVERYBODY, "-e", "upgrade_max_failed_percentage=30"), check=False
         )
     said = " ".join(run.stdout.split())
-    assert "phone005: no longer answers; it stays drained" in said
+    assert "phone005: no longer answers" in said
+    assert "by hand: `fleetctl undrain phone005`" in said
     assert run.returncode == 2
 
     rack.podman("phone005", "/system/bin/rm", f"{PREFIX}/brake")
