@@ -39,8 +39,12 @@ def fit(
 
 
 def load_data(name: str) -> Data:
-    """The data set of this name that `fleetctl launch` has put on the phone."""
-    return load(Path.home() / "phonerack" / "data" / name)
+    """The data set of this name that `fleetctl launch` has put on the phone (`stage: all`)."""
+    return load(_data_folder(name))
+
+
+def _data_folder(path: str) -> Path:
+    return Path.home() / "phonerack" / "data" / path
 
 
 def run(
@@ -55,7 +59,7 @@ def run(
     torch.set_num_threads(plan.threads)
     torch.manual_seed(plan.seed)
     model = models.build(plan.model) if model is None else model
-    data = load_data(plan.data.path) if data is None else data
+    data = load(_data_folder(plan.data.path), plan, reporter.rank) if data is None else data
     engine = Engine(lambda: MpiTransport(plan.phones), plan.exchange)
     try:
         if engine.size != len(plan.phones):

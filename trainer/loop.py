@@ -10,7 +10,7 @@ import torch
 
 from trainer import checkpoint
 from trainer.checkpoint import Checkpoint
-from trainer.data import Data, epoch_order, epoch_shifts, share_of_samples, shifted
+from trainer.data import Data, epoch_order, epoch_shifts, order_of, samples_alone, shifted
 from trainer.errors import TrainerError
 from trainer.exchange.engine import Engine
 from trainer.formats import (
@@ -46,7 +46,7 @@ class Training:
         self._layout = checkpoint.layout_sha256(model)
         self._shares, self._position = plan.samples_per_rank, reporter.rank
         if group is None:
-            own = share_of_samples(len(data.train), plan.seed, self._shares, reporter.rank)
+            own = samples_alone(plan, len(data.train), reporter.rank)
             self._train_set = data.train.take(own)
             self._shares, self._position = (self._shares[reporter.rank],), 0
         self._schedule = Schedule.of(plan, len(self._train_set), sum(self._shares))
@@ -143,7 +143,7 @@ class Training:
         plan, train = self._plan, self._train_set
         if epoch != self._order_epoch:
             self._order_epoch = epoch
-            self._order = epoch_order(len(train), plan.seed, epoch)
+            self._order = self._epoch_order(epoch)
             self._shifts = epoch_shifts(len(train), plan.seed, epoch, plan.data.shift_pixels)
         size = sum(self._shares)
         samples = self._order[batch * size : (batch + 1) * size]
@@ -151,6 +151,12 @@ class Training:
         own = samples[part_of(shares, self._position)]
         images = torch.from_numpy(shifted(train.images[own], self._shifts[own]))
         return images, torch.from_numpy(train.labels[own]), len(samples)
+
+    def _epoch_order(self, epoch: int) -> np.ndarray:
+        """Of this rank's training set, which is the whole one unless it trains alone."""
+        if self._group is None:
+            return epoch_order(len(self._train_set), self._plan.seed, epoch)
+        return order_of(self._plan, len(self._train_set), epoch)
 
     def _report(self, step: StepResult, prepared: float, epoch: int, batch_size: int) -> None:
         reporter, now = self._reporter, time.time()

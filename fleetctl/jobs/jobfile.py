@@ -81,6 +81,8 @@ class Train(Strict):
 
     model: ModelChoice
     data: str
+    stage: Literal["all", "share"] = "all"
+    """What of the data set each phone holds: all, or its own samples only."""
     shift_pixels: int = Field(0, ge=0)
     epochs: PositiveInt
     global_batch: PositiveInt

@@ -35,7 +35,7 @@ def build_plan(train: Train, run: str, phones: Sequence[str], resume: str | None
         phones=tuple(phones),
         samples_per_rank=equal_shares(train.global_batch, len(phones)),
         model=ModelSpec(train.model.name, dict(train.model.args)),
-        data=DataSpec(train.data, train.data, train.shift_pixels),
+        data=DataSpec(train.data, train.data, train.shift_pixels, train.stage),
         epochs=train.epochs,
         optimizer=OptimizerSpec(train.optimizer.name, optimizer),
         warmup_iterations=train.warmup_iterations,

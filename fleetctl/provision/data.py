@@ -12,15 +12,16 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from fleetctl.errors import ExitCode, FleetError
-from trainer.formats import DataManifest, FormatError, Shard, ShardHeader
+from trainer.formats import MANIFEST, DataManifest, FormatError, Shard, ShardHeader
 
 if TYPE_CHECKING:
     import numpy as np
 
-MANIFEST = "manifest.json"
+type Dtype = Literal["float32", "uint8"]
+
 _SHARD_SAMPLES = 400
 _TEST_FRACTION = 0.2
 
@@ -117,11 +118,12 @@ def write_split(
     shards = []
     for number, start in enumerate(range(0, len(labels), shard_samples)):
         part = slice(start, start + shard_samples)
-        header = ShardHeader(len(labels[part]), tuple(images.shape[1:]), "float32")
+        dtype: Dtype = "uint8" if images.dtype == "uint8" else "float32"
+        header = ShardHeader(len(labels[part]), tuple(images.shape[1:]), dtype)
         content = b"".join(
             [
                 header.to_json().encode() + b"\n",
-                images[part].astype("<f4").tobytes(),
+                images[part].astype("u1" if dtype == "uint8" else "<f4").tobytes(),
                 labels[part].astype("<i8").tobytes(),
             ]
         )

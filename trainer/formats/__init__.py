@@ -5,6 +5,7 @@ document carries `version`; reading is strict (see strictjson). Times are Unix s
 """
 
 from trainer.files import write_atomic  # for fleetctl, which may import no other module
+from trainer.formats.held import HELD, MANIFEST, HeldFile, Holdings, Verified, verify
 from trainer.formats.plan import (
     MODELS,
     OPTIMIZERS,
@@ -30,10 +31,13 @@ from trainer.formats.progress import (
     final_name,
     progress_name,
 )
+from trainer.formats.scatter import held_samples, needed_shards
 from trainer.formats.stored import CheckpointHeader, DataManifest, Shard, ShardHeader
 from trainer.strictjson import FormatError
 
 __all__ = [
+    "HELD",
+    "MANIFEST",
     "MODELS",
     "OPTIMIZERS",
     "CheckpointEvent",
@@ -47,6 +51,8 @@ __all__ = [
     "Exchange",
     "Final",
     "FormatError",
+    "HeldFile",
+    "Holdings",
     "IterationEvent",
     "ModelSpec",
     "OptimizerSpec",
@@ -56,9 +62,13 @@ __all__ = [
     "Shard",
     "ShardHeader",
     "StartEvent",
+    "Verified",
     "event_from_json",
     "event_to_json",
     "final_name",
+    "held_samples",
+    "needed_shards",
     "progress_name",
+    "verify",
     "write_atomic",
 ]

@@ -36,6 +36,9 @@ class DataSpec:
     path: str
     shift_pixels: int = 0
     """Augmentation: each training image is shifted by up to so many pixels either way."""
+    stage: Literal["all", "share"] = "all"
+    """`share`: each phone holds its own samples only (scatter.needed_shards) and draws its part of
+    every batch from them, instead of from all."""
 
 
 @dataclass(frozen=True, slots=True)

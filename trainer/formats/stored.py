@@ -11,6 +11,8 @@ from trainer.strictjson import Document
 
 @dataclass(frozen=True, slots=True)
 class Shard:
+    """One file of samples; shards of a split may be of uneven length."""
+
     file: str
     samples: int
     sha256: str
@@ -18,7 +20,12 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class DataManifest(Document):
-    """manifest.json of a data set: what its shards hold and their checksums."""
+    """manifest.json of a data set: what its shards hold and their checksums.
+
+    Images are stored as `dtype` and reach the training as float32: `uint8` divided by 255,
+    `float32` as it is. `mean` and `std` are of those numbers, one a channel, over the training
+    samples; both are empty in a data set that was made before they were measured.
+    """
 
     name: str
     classes: int
@@ -29,7 +36,19 @@ class DataManifest(Document):
     """Of the permutation that split the source into train and test."""
     train: tuple[Shard, ...]
     test: tuple[Shard, ...]
+    mean: tuple[float, ...] = ()
+    """Per channel; (image - mean) / std has mean 0 and standard deviation 1."""
+    std: tuple[float, ...] = ()
+    """Per channel, of the whole population; 0 for a channel that never changes."""
+    class_names: tuple[str, ...] = ()
+    """By label, where the source names its classes."""
+    recipe: str = ""
+    """What it was made from and how; making it again from the same changes nothing."""
     version: Literal[1] = 1
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        return (*self.train, *self.test)
 
     @property
     def train_samples(self) -> int:
