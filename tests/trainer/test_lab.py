@@ -28,7 +28,7 @@ def image() -> str:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the controller makes for the phones: data set, release, plan of the shipped job."""
     folder = tmp_path_factory.mktemp("lab")
-    data.add("digits", folder / "home/phonerack/data", seed=0)
+    data.add(data.Wish("digits"), folder / "home/phonerack/data")
     keys.fulfil(folder / "ssh", keys.Request("lab", {}))
     bundle = release.build("linux-x86_64", folder / "releases", folder / "ssh/release")
     with tarfile.open(bundle.bundle) as archive:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.provision.data import write_split
+from fleetctl.provision.shards import write_split
 from trainer.data import (
     DataError,
     epoch_order,
