@@ -15,7 +15,8 @@ _TICKS_A_SECOND = 100
 _BYTES_A_MEGABIT = 125_000
 _FULL_DUPLEX, _HALF_DUPLEX = 3, 2
 _DISABLED, _FORWARDING = 1, 5
-_FEEDING = 3
+_FEEDING, _NEVER = 3, 2
+_CUT_MARK = "-off"
 _CELSIUS, _SENSOR_OK = 8, 1
 _SCALES = {7: -9, 8: -3, 9: 0, 10: 3, 11: 6}
 """Powers of ten; 8 is milli, 9 is units."""
@@ -142,8 +143,7 @@ def _tree(here: _Port, tables: Tables, bridge_port: Oid | None) -> Iterator[Samp
 
 def _poe(here: _Port, tables: Tables) -> Iterator[Sample]:
     """PoE counts ports by power supply and number, as the interface's name does."""
-    numbers = [int(part) for part in _digits(here.port.interface).split("/")]
-    at = (numbers[0] if len(numbers) > 1 else 1, numbers[-1])
+    at = _poe_at(here.port)
     enabled = tables["pethPsePortAdminEnable"].get(at)
     if enabled is None:
         return
@@ -156,16 +156,27 @@ def _poe(here: _Port, tables: Tables) -> Iterator[Sample]:
         yield here.sample(metrics.PORT_POE_POWER, milliwatts / 1000)
 
 
+def _poe_at(port: Port) -> Oid:
+    numbers = [int(part) for part in _digits(port.interface).split("/")]
+    return (numbers[0] if len(numbers) > 1 else 1, numbers[-1])
+
+
 def _drift(here: _Port, tables: Tables, at: Oid, bridge_port: Oid | None) -> Iterator[Sample]:
-    """What SNMP tells of the configuration, against the rack file."""
+    """What SNMP tells of the configuration, against the rack file.
+
+    `fleetctl power` marks the description of a port that it cuts off, so that this is no drift.
+    """
     port = here.port
     if port.role == "reserved":
         return
     is_shut = tables["ifAdminStatus"].get(at) != _UP
-    yield here.sample(metrics.DRIFT, is_shut == port.enabled, "enabled")
+    said = _text(tables["ifAlias"].get(at, b""))
+    is_marked = port.role == "phone" and said == f"{port.label}{_CUT_MARK}"
+    yield here.sample(metrics.DRIFT, is_shut == port.enabled and not is_marked, "enabled")
     if at in tables["ifAlias"]:
-        said = _text(tables["ifAlias"][at])
-        yield here.sample(metrics.DRIFT, said != port.label, "description")
+        starves = tables["pethPsePortAdminEnable"].get(_poe_at(port)) == _NEVER
+        is_right = said == port.label or (is_marked and (is_shut or starves))
+        yield here.sample(metrics.DRIFT, not is_right, "description")
     if port.vlan is not None:
         vlan = _int(tables.get("vmVlan", {}), at) or _int(tables["dot1qPvid"], bridge_port or ())
         if vlan:

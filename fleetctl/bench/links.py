@@ -16,6 +16,7 @@ _FULL, _USB_2, _FAST_ETHERNET = 0.7, 0.2, 0.05
 1000 Mb/s, Fast Ethernet 94."""
 
 _USB_2_MOST = 0.45
+_GIGABIT = 1000
 
 _HEADERS_BYTES = 28
 """IPv4 and UDP, within the MTU."""
@@ -109,23 +110,40 @@ def slow_phones(
 
     A slow phone makes both its flows slow, its partner only the one; so a phone is as fast as the
     best of its flows. What the switch says of the link (`link_mbits`) tells a slow link from a
-    fast one with something slow behind it.
+    fast one with something slow behind it, and which of two phones is slow that were measured with
+    each other only; else both stand under one name.
     """
     best: dict[str, float] = {}
+    partners: dict[str, set[str]] = {}
     for flow in flows:
         if flow.goodput_mbits is not None:
-            for name in (flow.pair.sender, flow.pair.receiver):
+            for name, other in (
+                (flow.pair.sender, flow.pair.receiver),
+                (flow.pair.receiver, flow.pair.sender),
+            ):
                 best[name] = max(best.get(name, 0.0), flow.goodput_mbits)
+                partners.setdefault(name, set()).add(other)
     found = {}
     for name, goodput in best.items():
         kind = link_class(goodput, nominal_mbits)
-        speed = link_mbits.get(name)
         if kind == "full speed":
             continue
-        if kind == "100 Mb/s link" and speed is not None and speed >= 1000:
-            found[name] = f"carries {goodput:.0f} Mb/s over a link of {speed} Mb/s"
-        else:
-            found[name] = f"{kind}: carries {goodput:.0f} of {nominal_mbits:.0f} Mb/s"
+        what = f"{kind}: carries {goodput:.0f} of {nominal_mbits:.0f} Mb/s"
+        twins = sorted({name, *partners[name]})
+        if len(twins) == 2 and all(len(partners[twin]) == 1 for twin in twins):
+            speeds = {twin: link_mbits.get(twin) for twin in twins}
+            slow = [
+                twin for twin, mbits in speeds.items() if mbits is not None and mbits < _GIGABIT
+            ]
+            if len(slow) != 1:
+                found[" or ".join(twins)] = what
+            elif slow == [name]:
+                found[name] = what
+            continue
+        speed = link_mbits.get(name)
+        if kind == "100 Mb/s link" and speed is not None and speed >= _GIGABIT:
+            what = f"carries {goodput:.0f} Mb/s over a link of {speed} Mb/s"
+        found[name] = what
     return found
 
 

@@ -14,6 +14,7 @@ from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.power.ports import Outcome
+    from fleetctl.switches.ports import PortState
 
 
 @click.command()
@@ -71,9 +72,18 @@ def _print(app: App, outcomes: list[Outcome], output: str) -> None:
                 f"{item.state.switch}:{item.state.port}",
                 "yes" if item.state.enabled else "no",
                 f"{item.state.speed_mbits} Mb/s" if item.state.speed_mbits else "none",
-                None if item.state.fed_watts is None else f"{item.state.fed_watts:g} W",
+                _power(item.state),
                 "yes" if item.answers else "no",
             )
             for item in outcomes
         ),
     )
+
+
+def _power(state: PortState) -> str | None:
+    """What the port gives to the phone's adapter, as far as its switch tells."""
+    if not state.can_feed:
+        return None
+    if not state.poe_enabled:
+        return "off"
+    return "on" if state.fed_watts is None else f"{state.fed_watts:g} W"

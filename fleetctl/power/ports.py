@@ -178,6 +178,6 @@ def _cuts_seen(state: PortState) -> set[Cut]:
     found: set[Cut] = set()
     if not state.enabled:
         found.add("carrier")
-    if state.fed_watts is not None and not state.poe_enabled:
+    if state.can_feed and not state.poe_enabled:
         found.add("power")
     return found

@@ -14,18 +14,16 @@ import io
 import json
 import sys
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from fleetctl.errors import ExitCode, FleetError
-from fleetctl.rack import Rack, RackPaths, Switch, load_rack
+from fleetctl.rack import Rack, Switch, load_rack
 from fleetctl.rack.files import write_atomic
 from fleetctl.rack.variables import watched_switches
-from fleetctl.switches.fleet import read_cuts
-from fleetctl.switches.intent import Cut, intend
+from fleetctl.switches.intent import intend
 from fleetctl.switches.platforms import platform
 
 PORT = 9866
@@ -51,8 +49,7 @@ class Exporter:
 
 def settings(rack: Rack, community_file: str) -> dict[str, Any] | None:
     """The exporter's settings document, or None where no switch of `rack` can be asked."""
-    cuts = read_cuts(RackPaths(rack.name))
-    switches = [_settings_of(rack, rack.switches[name], cuts) for name in watched_switches(rack)]
+    switches = [_settings_of(rack, rack.switches[name]) for name in watched_switches(rack)]
     if not switches:
         return None
     return {
@@ -64,9 +61,10 @@ def settings(rack: Rack, community_file: str) -> dict[str, Any] | None:
     }
 
 
-def _settings_of(rack: Rack, switch: Switch, cuts: Mapping[str, Cut]) -> dict[str, Any]:
+def _settings_of(rack: Rack, switch: Switch) -> dict[str, Any]:
+    """Which ports are cut off on purpose comes and goes: their descriptions tell that."""
     found = platform(switch.platform)
-    intent = intend(rack, switch, switch.interfaces or found.interfaces(switch.ports), cuts)
+    intent = intend(rack, switch, switch.interfaces or found.interfaces(switch.ports))
     ports = [
         {
             "number": port.number,
@@ -75,7 +73,7 @@ def _settings_of(rack: Rack, switch: Switch, cuts: Mapping[str, Cut]) -> dict[st
             "label": port.label,
             "phone": port.label if port.role == "phone" else "",
             "vlan": intent.vlan if port.role == "phone" else None,
-            "enabled": port.role != "unused" and port.cut != "carrier",
+            "enabled": port.role != "unused",
         }
         for port in intent.ports
     ]

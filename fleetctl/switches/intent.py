@@ -13,6 +13,9 @@ from fleetctl.rack import Rack, Switch
 type Cut = Literal["carrier", "power"]
 """How a phone's port is cut off: shut, or no longer feeding the phone's adapter."""
 
+CUT_MARK = "-off"
+"""Behind the description of a port that is cut off."""
+
 type Role = Literal["phone", "uplink", "unused", "reserved"]
 
 
@@ -20,7 +23,7 @@ type Role = Literal["phone", "uplink", "unused", "reserved"]
 class PortIntent:
     """One port. `number` as in the rack file, `interface` as on the switch.
 
-    `label` becomes its description: the phone's name, or where an uplink leads to. `bundle` is
+    `label` makes its description: the phone's name, or where an uplink leads to. `bundle` is
     the number of the LACP bundle that it belongs to. Reserved ports are never touched. A port that
     somebody has cut off stays so.
     """
@@ -31,6 +34,12 @@ class PortIntent:
     label: str
     bundle: int | None = None
     cut: Cut | None = None
+
+    @property
+    def description(self) -> str:
+        """Its label, and whether it is cut off on purpose: whoever looks at the switch, the
+        exporter too, sees it there."""
+        return f"{self.label}{CUT_MARK}" if self.cut else self.label
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleetctl.rack import Phone
 from fleetctl.switches.errors import RefusedError, SwitchError, UnreadableError
 from fleetctl.switches.fleet import Switches
 from fleetctl.switches.intent import Cut
 from fleetctl.switches.session import Session
-from fleetctl.switches.tables import PORTS, POWER, read_ports, read_power
+from fleetctl.switches.tables import PORTS, Feeding, read_ports, read_power
 
 _POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """What a switch says of a port. `speed_mbits` is None without a carrier; `fed_watts` is None
-    where the switch feeds no devices, 0 where it feeds none here."""
+    """What a switch says of a port. `speed_mbits` is None without a carrier; `fed_watts` is 0
+    where it `can_feed` a device and does not, None where it cannot or does not tell."""
 
     switch: str
     port: int
@@ -28,6 +28,7 @@ class PortState:
     linked: bool
     speed_mbits: int | None = None
     full_duplex: bool | None = None
+    can_feed: bool = False
     fed_watts: float | None = None
     poe_enabled: bool = False
 
@@ -60,14 +61,16 @@ class PortControl:
         Raises SwitchError where it does not say so; then it must be looked at.
         """
         found, intent = self.switches.intent(self.switches.rack.switches[switch])
-        interfaces = {port.number: port.interface for port in intent.ports}
-        line = f"no {found.cut_line(how)}" if back else found.cut_line(how)
+        wanted = {port.number: replace(port, cut=None if back else how) for port in intent.ports}
+        lines = [f"no {line}" if back else line for line in found.cut_lines(how)]
         with self.switches.alone(), self._session(switch) as session:
             try:
                 session.type("configure terminal")
                 for port in ports:
-                    session.type(f"interface {interfaces[port]}")
-                    session.type(line)
+                    session.type(f"interface {wanted[port].interface}")
+                    session.type(f"description {wanted[port].description}")
+                    for line in lines:
+                        session.type(line)
             finally:
                 session.leave_configuration()
             states = self._until(session, switch, ports, how, back)
@@ -98,7 +101,7 @@ class PortControl:
     def _states(self, session: Session, switch: str, ports: Sequence[int]) -> dict[int, PortState]:
         found, intent = self.switches.intent(self.switches.rack.switches[switch])
         shown = read_ports(found, switch, session.ask(PORTS))
-        power = read_power(found, switch, session.ask(POWER)) if found.feeds_devices else {}
+        power = self._power(session, switch)
         states = {}
         for port in intent.ports:
             if port.number not in ports:
@@ -117,15 +120,31 @@ class PortControl:
                 linked=status == "connected",
                 speed_mbits=_mbits(speed) if status == "connected" else None,
                 full_duplex=duplex.endswith("full") if status == "connected" else None,
+                can_feed=feeding is not None,
                 fed_watts=feeding.watts if feeding else None,
                 poe_enabled=bool(feeding and feeding.enabled),
             )
         return states
 
+    def _power(self, session: Session, switch: str) -> dict[str, Feeding]:
+        """Ports that can feed devices; one of which the table does not tell whether it may is
+        told of by its configuration."""
+        found, intent = self.switches.intent(self.switches.rack.switches[switch])
+        power = read_power(found, switch, session.ask(found.power)) if found.power else {}
+        if all(feeding.enabled is not None for feeding in power.values()):
+            return power
+        config = found.read(session.ask("show running-config"), intent).config
+        (never, *_) = found.cut_lines("power")
+        return {
+            name: feeding._replace(enabled=never not in config.get(f"interface {name}", ()))
+            for name, feeding in power.items()
+        }
+
 
 def best_cut(state: PortState) -> Cut:
-    """Power where the port feeds the device, else the carrier."""
-    return "power" if state.fed_watts else "carrier"
+    """Power where the port feeds the device, or may for all that is known; else the carrier."""
+    unknown = state.can_feed and state.fed_watts is None
+    return "power" if state.fed_watts or unknown else "carrier"
 
 
 def _is_cut(state: PortState, how: Cut) -> bool:

@@ -15,13 +15,13 @@ from fleetctl.switches.platforms.base import Platform
 MAC_TABLE = "show mac address-table"
 NEIGHBOURS = "show lldp neighbors"
 PORTS = "show interfaces status"
-POWER = "show power inline"
+_POWER = "show power inline"
 
 _HEADINGS = {
     MAC_TABLE: "Mac Address",
     NEIGHBOURS: "Device ID",
     PORTS: "Status",
-    POWER: "Interface",
+    _POWER: "Interface",
 }
 """Without these words it is another answer, such as that LLDP is off."""
 
@@ -86,10 +86,10 @@ class Link(NamedTuple):
 
 
 class Feeding(NamedTuple):
-    """What a port does for a device that wants power from it."""
+    """What a port does for a device that wants power from it; None is what is not known."""
 
-    enabled: bool
-    watts: float
+    enabled: bool | None
+    watts: float | None
 
 
 def read_ports(platform: Platform, switch: str, text: str) -> dict[str, Link]:
@@ -107,8 +107,12 @@ def read_power(platform: Platform, switch: str, text: str) -> dict[str, Feeding]
     """
     if re.search(r"^\s*%", text, re.MULTILINE):
         return {}
+    if platform.power != _POWER:
+        # Which ports feed devices is all that counts on being understood.
+        ports = re.findall(r"^([A-Za-z]+\d[\d/]*)\s", text, re.MULTILINE)
+        return {platform.long_name(port): Feeding(None, None) for port in ports}
     found = {}
-    for row in _rows(platform, switch, POWER, text):
+    for row in _rows(platform, switch, _POWER, text):
         is_on = row["operational_status"] == "on"
         watts = float(row["power"]) if is_on else 0.0
         found[platform.long_name(row["interface"])] = Feeding(row["admin_status"] != "off", watts)

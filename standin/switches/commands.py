@@ -305,6 +305,7 @@ _SHOW: dict[str, Command] = {
     "show running-config": _show(_running),
     "show startup-config": _show(_startup),
 }
+_EOS_SHOW: dict[str, Command] = {"show poe": _show(printed.poe)}
 _USER: dict[str, Command] = {
     "enable": _enable,
     "exit": _close,
@@ -350,6 +351,7 @@ _EOS: dict[str, Command] = {
     "configure session WORD commit": _finish_session("commit"),
     "configure session WORD abort": _finish_session("abort"),
     "show configuration sessions": _show(_sessions),
+    **_EOS_SHOW,
 }
 
 COMMANDS: dict[str, Command] = {**_IOS, **_EOS, **_EOS_SESSION}
@@ -370,5 +372,5 @@ def _table(kind: Kind, privileged: bool, revert_timer: bool) -> Sequence[Pattern
 @cache
 def in_configuration(in_session: bool) -> Sequence[Pattern]:
     """What EOS takes in configuration mode beside configuration."""
-    known = {**_SHOW, **(_EOS_SESSION if in_session else {})}
+    known = {**_SHOW, **_EOS_SHOW, **(_EOS_SESSION if in_session else {})}
     return patterns((text, text) for text in known)

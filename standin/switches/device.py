@@ -195,7 +195,7 @@ class Device:
         return self._links[name]
 
     def is_poe_off(self, port: Interface) -> bool:
-        return "power inline never" in port.other
+        return "power inline never" in port.other or "poe disabled" in port.other
 
     def fed_watts(self, name: str) -> float:
         """What the port gives to a device that it feeds, 0 if it feeds none."""

@@ -13,6 +13,9 @@ type Kind = Literal["ios", "eos"]
 type Action = Callable[[Editor, tuple[str, ...]], Iterable[str] | None]
 
 
+UNAVAILABLE = "% Unavailable command (not supported on this hardware platform)"
+
+
 class RejectedError(Exception):
     """A line that was understood and refused; the message is the switch's."""
 
@@ -25,6 +28,9 @@ class Editor:
     settings: Settings
     mode: str = "config"
     here: str = ""
+    feeds: bool = True
+    """Whether its ports can feed devices."""
+
     actions: ClassVar[dict[tuple[Kind, str], dict[str, Action]]] = {}
     _tables: ClassVar[dict[tuple[Kind, str], Any]] = {}
     done: bool = field(default=False)
@@ -184,6 +190,12 @@ class Editor:
         port = self.settings.interfaces[self.here]
         stay = [item for item in port.other if not (drop and item.startswith(drop))]
         self.set(other=tuple(item for item in stay if item != line) + ((line,) if line else ()))
+
+    def poe(self, line: str) -> None:
+        """EOS knows the command on every switch, and takes it on those that have the hardware."""
+        if not self.feeds:
+            raise RejectedError(UNAVAILABLE)
+        self.keep(line, "poe disabled")
 
     def entry(self, text: str, add: bool) -> None:
         entries = list(self.settings.access_lists[self.here])

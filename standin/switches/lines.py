@@ -204,6 +204,8 @@ _EOS_INTERFACE: dict[str, Action] = {
     "no switchport mode": _port(mode="access"),
     "ip address PREFIX": lambda editor, said: editor.set(address=said[0]),
     "no ip address": _port(address=""),
+    "poe disabled": lambda editor, _: editor.poe("poe disabled"),
+    "no poe disabled": lambda editor, _: editor.poe(""),
     "mtu MTU": lambda editor, said: editor.set(mtu_bytes=int(said[0])),
     "no mtu": _port(mtu_bytes=0),
 }

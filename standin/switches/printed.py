@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from standin.switches.device import Device
+from standin.switches.editor import UNAVAILABLE
 from standin.switches.show import eos_config, ios_config
 from standin.switches.state import Interface, Settings
 
@@ -94,7 +95,7 @@ def _link(device: Device, name: str, port: Interface) -> tuple[str, str, str]:
 
 
 def power_inline(device: Device) -> Iterator[str]:
-    """A switch that feeds nobody does not know the command; nor does EOS."""
+    """A switch that feeds nobody does not know the command; nor does EOS, which has another."""
     if device.kind != "ios" or not device.knobs.poe_watts:
         yield from ("                ^", "% Invalid input detected at '^' marker.", "")
         return
@@ -114,6 +115,22 @@ def power_inline(device: Device) -> Iterator[str]:
         watts, admin = device.fed_watts(name), "off" if device.is_poe_off(port) else "auto"
         row = f"{short(name):<9} {admin:<6} {'on' if watts else 'off':<10} {watts:<7.1f} "
         yield row + (f"{'Ieee PD':<19} 4     30.0 " if watts else f"{'n/a':<19} n/a   30.0 ")
+
+
+def poe(device: Device) -> Iterator[str]:
+    """Of EOS; the columns are a guess (docs/hardware-checklist.md)."""
+    if not device.knobs.poe_watts:
+        yield UNAVAILABLE
+        return
+    yield f"{'':11}PSE                    Power"
+    yield "Port       Enabled   State        (W)    Class"
+    yield "---------- --------- ------------ ------ -----"
+    for name, port in device.running.interfaces.items():
+        if device.is_physical(name):
+            watts, is_off = device.fed_watts(name), device.is_poe_off(port)
+            state = "disabled" if is_off else "powered" if watts else "searching"
+            row = f"{short(name):<10} {'False' if is_off else 'True':<9} {state:<12} "
+            yield f"{row}{watts:<6.1f} {4 if watts else 'n/a'}"
 
 
 def counters(device: Device) -> Iterator[str]:

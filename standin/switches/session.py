@@ -108,6 +108,8 @@ class Session:
         reject = self.device.knobs.reject
         if reject and re.search(reject, line):
             return self._wrong(Invalid(len(line) - len(line.lstrip()), 0, words[0]), line)
+        if editor.kind == "ios" and not editor.feeds and _is_poe(words):
+            return self._wrong(Invalid(line.index("pow"), words.index("power"), "power"), line)
         if self.device.kind == "eos" and (found := self._eos_command(line)) is not None:
             return found
         try:
@@ -142,7 +144,7 @@ class Session:
         """Into configuration mode."""
         self.candidate = candidate
         settings = candidate.settings if candidate else self.device.running
-        self.editor = Editor(self.device.kind, settings)
+        self.editor = Editor(self.device.kind, settings, feeds=bool(self.device.knobs.poe_watts))
 
     # --- being wrong ----------------------------------------------------------------------------
 
@@ -170,3 +172,8 @@ class Session:
                 return [f'% Ambiguous command:  "{line.strip()}"']
             case _:
                 return ["% Incomplete command.", ""]
+
+
+def _is_poe(words: list[str]) -> bool:
+    """Lines that an IOS whose ports feed nobody has never heard of."""
+    return words[words[0] == "no" :][:2] == ["power", "inline"]

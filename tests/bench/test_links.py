@@ -78,10 +78,25 @@ def test_the_slow_phone_is_named_and_not_its_neighbours() -> None:
 
 
 def test_a_slow_phone_on_a_fast_link_is_told_from_a_slow_link() -> None:
-    ring = [flow("a", "b", 94.0), flow("b", "a", 94.0)]
-    found = slow_phones(ring, 1000, {"a": 1000, "b": 100})
-    assert found["a"] == "carries 94 Mb/s over a link of 1000 Mb/s"
-    assert found["b"].startswith("100 Mb/s link")
+    ring = [
+        *(flow("a", "b", 94.0), flow("b", "c", 94.0), flow("c", "d", 940.0)),
+        *(flow("d", "e", 94.0), flow("e", "a", 94.0), flow("a", "c", 940.0)),
+    ]
+    found = slow_phones(ring, 1000, {"b": 1000, "e": 100})
+    assert found == {
+        "b": "carries 94 Mb/s over a link of 1000 Mb/s",
+        "e": "100 Mb/s link: carries 94 of 1000 Mb/s",
+    }
+
+
+def test_of_two_phones_only_the_switch_can_tell_which_is_slow() -> None:
+    pair = [flow("a", "b", 94.0), flow("b", "a", 93.0)]
+    what = "100 Mb/s link: carries 94 of 1000 Mb/s"
+    assert slow_phones(pair, 1000, {"a": 1000, "b": 100}) == {"b": what}
+    assert slow_phones(pair, 1000, {"a": 1000}) == {"a or b": what}
+    assert slow_phones(pair, 1000, {"a": 1000, "b": 1000}) == {"a or b": what}
+    assert slow_phones(pair, 1000, {}) == {"a or b": what}
+    assert slow_phones([flow("a", "b", 940.0)], 1000, {}) == {}
 
 
 def test_a_flow_that_failed_names_nobody_as_slow() -> None:

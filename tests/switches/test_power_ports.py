@@ -152,6 +152,7 @@ def test_a_port_is_shut_and_given_back(desk: Callable[..., Desk], platform: str)
     assert off["ports"]["phone001"]["enabled"] is False
     assert off["ports"]["phone001"]["answers"] is False
     assert here.rig.settings().interfaces[here.interface(1)].shutdown
+    assert here.rig.settings().interfaces[here.interface(1)].description == "phone001-off"
     assert not here.rig.settings().interfaces[here.interface(2)].shutdown
     assert here.rig.startup() == here.rig.settings()
     with here.state() as state:
@@ -179,6 +180,39 @@ def test_a_port_that_feeds_the_phone_stops_feeding_it(desk: Callable[..., Desk])
     assert here.candidate() == []
     here.power("phone001", "--port", "on")
     assert here.rig.settings().interfaces[here.interface(1)].other == ()
+    assert here.candidate() == []
+
+
+def test_eos_may_feed_a_phone_whatever_it_tells_so_the_port_is_cut_off_either_way(
+    desk: Callable[..., Desk],
+) -> None:
+    here = desk("arista_eos", poe_watts=370.0)
+    here.rig.look(lambda device: device.loads.update({here.interface(1): WATTS}))
+    shown = json.loads(here.power("phone[001-002]", "-o", "json").stdout)["ports"]
+    assert (shown["phone001"]["can_feed"], shown["phone001"]["fed_watts"]) == (True, None)
+    assert shown["phone001"]["poe_enabled"]
+    done = here.power("phone[001-002]", "--port", "off")
+    assert "cuts off the power of phone001, phone002" in done.stderr
+    assert " off " in done.stdout
+    for number in (1, 2):  # the second phone is fed by something else
+        port = here.rig.settings().interfaces[here.interface(number)]
+        assert port.other == ("poe disabled",)
+        assert port.shutdown
+        assert port.description == f"phone00{number}-off"
+    assert here.rig.look(lambda device: device.fed_watts(here.interface(1))) == 0
+    assert here.candidate() == []
+    here.power("phone[001-002]", "--port", "on")
+    port = here.rig.settings().interfaces[here.interface(1)]
+    assert (port.other, port.shutdown, port.description) == ((), False, "phone001")
+    assert here.candidate() == []
+
+
+def test_a_port_that_somebody_keeps_from_feeding_is_mended_by_provisioning(
+    desk: Callable[..., Desk],
+) -> None:
+    here = desk("arista_eos", poe_watts=370.0)
+    here.rig.type(f"interface {here.interface(1)}\npoe disabled")
+    assert here.candidate() == [f"interface {here.interface(1)}", "no poe disabled"]
 
 
 def test_cycle_leaves_it_on_and_undrained(desk: Callable[..., Desk]) -> None:

@@ -305,3 +305,21 @@ def test_a_timed_commit_is_confirmed_from_outside_or_taken_back(eos: Bench) -> N
     eos.type("configure session four", "hostname more", "commit timer 00:00:30")
     eos.type("configure session four abort")
     assert eos.device.running.hostname == "changed"
+
+
+def test_a_switch_that_feeds_nobody_does_not_take_lines_that_say_how() -> None:
+    ios, eos = Bench("ios"), Bench("eos")
+    ios.type("conf t", "interface gi1/0/1")
+    (*_, caret, refused, _) = ios.type("power inline never")
+    assert (caret.strip(), refused) == ("^", "% Invalid input detected at '^' marker.")
+    unavailable = "% Unavailable command (not supported on this hardware platform)"
+    assert eos.type("show poe") == [unavailable]
+    eos.type("conf t", "interface et1")
+    assert eos.type("poe disabled") == [unavailable]
+    assert eos.type("no poe disabled") == [unavailable]
+    assert eos.device.running.interfaces["Ethernet1"].other == ()
+    feeding = Bench("eos", knobs=Knobs(poe_watts=370.0))
+    feeding.type("conf t", "interface et1")
+    assert feeding.type("poe disabled") == []
+    assert any(line.startswith("Et1 ") for line in feeding.type("show poe"))
+    assert "   poe disabled" in feeding.type("show running-config")

@@ -83,6 +83,20 @@ def test_what_a_person_changed_is_drift(watched: Watched, line: str, setting: st
     assert [labels for labels, value in drift.items() if value] == [(*PHONE, setting)]
 
 
+def test_a_port_that_was_cut_off_on_purpose_is_no_drift(watched: Watched) -> None:
+    watched.rig.type(f"interface {watched.interface(1)}\ndescription phone001-off\nshutdown")
+    found = watched.read()
+    assert found["port_enabled"][PHONE] == 0
+    assert set(found["drift"].values()) == {0}
+    watched.rig.type(f"interface {watched.interface(1)}\nno shutdown")
+    assert watched.read()["drift"][(*PHONE, "description")] == 1, "it is in use, and says it is not"
+
+
+def test_a_port_that_feeds_nobody_on_purpose_is_no_drift(poe: Watched) -> None:
+    poe.rig.type(f"interface {poe.interface(1)}\ndescription phone001-off\npower inline never")
+    assert set(poe.read()["drift"].values()) == {0}
+
+
 def test_another_hostname_is_drift(watched: Watched) -> None:
     watched.rig.type("hostname other")
     assert watched.read()["drift"][("sw1", "", "", "hostname")] == 1

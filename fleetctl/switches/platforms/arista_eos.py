@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from fleetctl.switches.guards import CommitTimer, Guard
-from fleetctl.switches.intent import PortIntent, SwitchIntent
+from fleetctl.switches.intent import Cut, PortIntent, SwitchIntent
 from fleetctl.switches.platforms.ios_like import ACCESS, BUNDLE, SNMP_LIST, IosLike
 
 _KINDS = {
@@ -26,6 +26,13 @@ class Switch(IosLike):
     saved = "Copy completed successfully"
     global_lines = re.compile(r"spanning-tree mode |no lldp run$")
 
+    power = "show poe"
+
+    def cut_lines(self, how: Cut) -> tuple[str, ...]:
+        # A port that is shut goes on feeding its device unless it is told not to; one that does
+        # not feed it may still have it linked, fed by something else.
+        return ("poe disabled", "shutdown") if how == "power" else ("shutdown",)
+
     def guards(self) -> tuple[Guard, ...]:
         return (CommitTimer(),)
 
@@ -43,7 +50,7 @@ class Switch(IosLike):
         yield "spanning-tree mode rapid-pvst"
 
     def intended_port(self, port: PortIntent, intent: SwitchIntent) -> Iterator[str]:
-        yield f"description {port.label}"
+        yield f"description {port.description}"
         if port.bundle:
             # What the members of a bundle carry is said at the bundle.
             yield f"{BUNDLE}{port.bundle} mode active"
@@ -57,7 +64,7 @@ class Switch(IosLike):
             yield "spanning-tree portfast"
             yield "spanning-tree bpduguard enable"
             if port.cut:
-                yield self.cut_line(port.cut)
+                yield from self.cut_lines(port.cut)
 
     def community_line(self, community: str) -> str:
         return f"snmp-server community {community} ro {SNMP_LIST}"

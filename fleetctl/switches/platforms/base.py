@@ -55,13 +55,13 @@ class Platform(ABC):
     saved: ClassVar[str] = ""
     """What the switch says once it has saved."""
 
-    feeds_devices: ClassVar[bool] = False
-    """Whether it is known how its ports feed devices (PoE)."""
+    power: ClassVar[str] = ""
+    """The command that shows how its ports feed devices (PoE), if that is known."""
 
-    def cut_line(self, how: Cut) -> str:
-        """What is typed at a port to cut it off; `no` before it gives the port back."""
+    def cut_lines(self, how: Cut) -> tuple[str, ...]:
+        """What is typed at a port to cut it off; `no` before each gives the port back."""
         del how
-        return "shutdown"
+        return ("shutdown",)
 
     def keep(self, session: Session, seconds: float) -> None:
         """Save the configuration. Raises SwitchError where the switch does not say that it did."""

@@ -45,10 +45,10 @@ class Switch(IosLike):
     }
     global_lines = re.compile(r"(vtp mode|spanning-tree mode|system mtu) |lldp run$")
 
-    feeds_devices = True
+    power = "show power inline"
 
-    def cut_line(self, how: Cut) -> str:
-        return "power inline never" if how == "power" else "shutdown"
+    def cut_lines(self, how: Cut) -> tuple[str, ...]:
+        return ("power inline never",) if how == "power" else ("shutdown",)
 
     def guards(self) -> tuple[Guard, ...]:
         return (RevertTimer(), ReloadTimer())
@@ -75,7 +75,7 @@ class Switch(IosLike):
             yield f"system mtu {intent.mtu_bytes}"
 
     def intended_port(self, port: PortIntent, intent: SwitchIntent) -> Iterator[str]:
-        yield f"description {port.label}"
+        yield f"description {port.description}"
         if port.role == "uplink":
             yield from self.trunk_lines(intent)
             if port.bundle:
@@ -90,7 +90,7 @@ class Switch(IosLike):
         yield "spanning-tree portfast"
         yield "spanning-tree bpduguard enable"
         if port.cut:
-            yield self.cut_line(port.cut)
+            yield from self.cut_lines(port.cut)
 
     def community_line(self, community: str) -> str:
         return f"snmp-server community {community} RO {SNMP_LIST}"
