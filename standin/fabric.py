@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from itertools import pairwise
 from typing import Literal
@@ -90,6 +90,16 @@ class FabricPlan:
         ends = {end: bridge for uplink in self.uplinks for end, bridge in uplink.ends}
         ports = {port.name: port.bridge for port in self.ports.values()}
         return {self.host_port: self.bridges[0], **ends, **ports}
+
+
+def exchanged(plan: FabricPlan, pairs: Iterable[tuple[str, str]]) -> FabricPlan:
+    """`plan` with each pair of hosts plugged into each other's port; adapters keep their MACs."""
+    ports = dict(plan.ports)
+    for one, other in pairs:
+        left, right = ports[one], ports[other]
+        ports[one] = replace(left, name=right.name, bridge=right.bridge)
+        ports[other] = replace(right, name=left.name, bridge=left.bridge)
+    return replace(plan, ports=ports)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ type Kind = Literal[
     "slow",
     "hot",
     "unplug",
+    "swap-port",
     "flap",
     "100mbit",
     "300mbit",
@@ -93,6 +94,12 @@ def _period(text: str) -> float:
     return seconds
 
 
+def _phone(text: str) -> str:
+    if not text:
+        raise ValueError("it is another phone, such as swap-port=phone008")
+    return text
+
+
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -139,6 +146,10 @@ NATURES: Mapping[Kind, Nature] = {
     ),
     "hot": Nature("lies in the heat, 46 °C: throttles at once, whatever its fan does"),
     "unplug": Nature("Ethernet cable pulled"),
+    "swap-port": Nature(
+        "plugged into another phone's port, and that into its own: swap-port=phone008",
+        Argument("PHONE", _phone),
+    ),
     "flap": Nature(
         "Ethernet link goes down for a moment, every so often: flap=20s",
         Argument("SECONDS", _period, lambda value: f"{value:g}s"),
@@ -165,6 +176,14 @@ NATURES: Mapping[Kind, Nature] = {
     "hub-lies": Nature("its power outlet feeds it even when it says that it is off"),
     "locked": Nature("has a PIN: when it starts anew, nothing of Termux does until it is healed"),
 }
+
+
+_LINK_MBITS: Mapping[Kind, int] = {"100mbit": 100, "300mbit": 300}
+
+
+def link_mbits(faults: Faults) -> int:
+    """What the link of a phone with these faults carries where 1000 would be right."""
+    return min((mbits for kind, mbits in _LINK_MBITS.items() if kind in faults), default=1000)
 
 
 def describe(kind: Kind, value: Value) -> str:
@@ -233,6 +252,16 @@ def observed(
         if not is_plugged:
             faults["unplug"] = None
     return faults
+
+
+def exchanges(faults: Mapping[str, Faults]) -> list[tuple[str, str]]:
+    """Phones that are plugged into each other's port; each of the two has the other's name."""
+    found = {
+        tuple(sorted((phone, str(kinds["swap-port"]))))
+        for phone, kinds in faults.items()
+        if "swap-port" in kinds
+    }
+    return sorted((one, other) for one, other in found)
 
 
 def read_faults(path: Path) -> dict[str, Faults]:

@@ -191,11 +191,11 @@ def _start_missing(
 
 def _settle(rig: Rig, started: set[str], faults: dict[str, Faults], say: Say) -> None:
     """Plug in what has just started, or runs without a cable, with the faults that it has."""
-    ports = rig.ports()
+    ports, wired = rig.ports(), rig.wired
     loose = {
         host: found
         for host, found in rig.containers().items()
-        if found.pid and (host in started or rig.plan.ports[host].name not in ports)
+        if found.pid and (host in started or wired.ports[host].name not in ports)
     }
 
     def settle(host: str) -> None:

@@ -28,12 +28,13 @@ from standin.fabric import (
     build_commands,
     carrier_command,
     degraded_rate,
+    exchanged,
     interface_name,
     namespace_name,
     plug_commands,
     shape_commands,
 )
-from standin.faults import read_faults
+from standin.faults import exchanges, read_faults
 from standin.openvswitch.fabric import OvsFabric
 from standin.share import cpu_limit
 
@@ -72,12 +73,17 @@ class Rig:
     def container_name(self, host: str) -> str:
         return container_name(self.rack.name, host)
 
-    @cached_property
+    @property
+    def wired(self) -> FabricPlan:
+        """The plan as hands have left it: some phones are in each other's port."""
+        return exchanged(self.plan, exchanges(read_faults(self.folders.faults)))
+
+    @property
     def ovs(self) -> OvsFabric | None:
         """The switches, where they are Open vSwitches."""
         if self.plan.kind != "ovs":
             return None
-        return OvsFabric(self.rack, self.plan, self.paths.dir, self.folders.switches)
+        return OvsFabric(self.rack, self.wired, self.paths.dir, self.folders.switches)
 
     def containers(self) -> dict[str, Container]:
         """Those of the hosts; switches that are containers are not among them."""
@@ -144,7 +150,7 @@ class Rig:
         if self.ovs:
             self.ovs.wire(found, loose, switch_image)
         else:
-            for command in build_commands(self.plan, found, loose):
+            for command in build_commands(self.wired, found, loose):
                 run(command)
         keep_from_forwarding(self.plan.host_link)
 
@@ -159,16 +165,17 @@ class Rig:
 
     def plug(self, container: Container, unplugged: bool = False) -> None:
         """Give a container that has just started its cable; an old one may still be going away."""
-        port = self.plan.ports[container.host]
+        plan, ovs = self.wired, self.ovs
+        port = plan.ports[container.host]
         loose = unplugged or not self.on_hub(container.host)
-        commands = plug_commands(self.plan, container.host, container.pid, loose)
-        if self.ovs:
+        commands = plug_commands(plan, container.host, container.pid, loose)
+        if ovs:
             with suppress(CommandError):
                 # Its other end may be in a namespace that has lost its name.
                 enter = ("nsenter", "-t", str(container.pid), "-n")
                 run((*enter, "ip", "link", "delete", port.inside))
-            self.ovs.plug(container.host, commands, loose)
-            if port.shaped and self.ovs.held_mbits(container.host):
+            ovs.plug(container.host, commands, loose)
+            if port.shaped and ovs.held_mbits(container.host):
                 self.shape(container)
             return
         with suppress(CommandError):
@@ -181,7 +188,7 @@ class Rig:
         held = self.ovs.held_mbits(container.host) if self.ovs else None
         mbits = min(mbits, held or mbits)
         rate = self.plan.rate if mbits >= 1000 else degraded_rate(self.plan.rate, mbits)
-        for command in shape_commands(self.plan, container.host, container.pid, rate):
+        for command in shape_commands(self.wired, container.host, container.pid, rate):
             run(command)
 
     def on_hub(self, host: str) -> bool:
@@ -206,7 +213,7 @@ class Rig:
         if self.ovs:
             self.ovs.set_cable(host, plugged)
         else:
-            run(carrier_command(self.plan, host, plugged))
+            run(carrier_command(self.wired, host, plugged))
 
 
 def container_name(rack: str, host: str) -> str:

@@ -17,6 +17,7 @@ from standin.hardware.files import kept_state
 from standin.hardware.thermal import SHUTDOWN
 from standin.rig import Rig, exclusive
 from standin.share import QUOTA_PHONES_LIMIT
+from standin.swapping import check_swap, swap, swap_back
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,11 @@ class Seen:
 def look(rig: Rig) -> dict[str, Seen]:
     """Every phone's real state; what was recorded and is no longer true does not show."""
     containers, ports = rig.containers(), rig.ports()
-    recorded = read_faults(rig.folders.faults)
+    recorded, wired = read_faults(rig.folders.faults), rig.wired
 
     def seen(phone: str) -> Seen:
         container = containers.get(phone)
-        port = ports.get(rig.plan.ports[phone].name)
+        port = ports.get(wired.ports[phone].name)
         # A phone whose port leads elsewhere has no cable that could be pulled.
         is_up = port.is_up if port and rig.on_hub(phone) else None
         faults = observed(recorded.get(phone, {}), container, is_up)
@@ -60,9 +61,18 @@ def _why_dead(rig: Rig, phone: str) -> str | None:
 def set_faults(rig: Rig, phones: Sequence[str], faults: Sequence[Fault]) -> dict[str, str]:
     """Set `faults` on every phone of `phones`; returns what went wrong, by phone.
 
-    Raises InputError where the rack is too large for `slow`, and StandinError where nobody is
-    there to play one.
+    Raises InputError where the rack is too large for `slow` or two phones cannot be exchanged, and
+    StandinError where nobody is there to play one.
     """
+    swaps = [str(fault.value) for fault in faults if fault.kind == "swap-port"]
+    if swaps:
+        check_swap(rig, phones, swaps)
+        with exclusive(rig.rack.name):
+            swap(rig, phones[0], swaps[0])
+        tell_of_change(rig.folders.root)
+    faults = [fault for fault in faults if fault.kind != "swap-port"]
+    if not faults:
+        return {}
     kinds = {fault.kind for fault in faults}
     if "slow" in kinds and rig.cpu(next(iter(rig.rack.phones))) is None:
         raise InputError(
@@ -99,6 +109,8 @@ def heal(rig: Rig, phones: Sequence[str]) -> dict[str, str]:
             limit_processor(rig, phone, present)
             rig.replug(phone)
 
+    with exclusive(rig.rack.name):
+        swap_back(rig, phones)
     return _on_each(rig, phones, work)
 
 

@@ -14,6 +14,7 @@ from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
 from fleetctl.cli.standin_hands import COMMANDS as HAND_COMMANDS
 from fleetctl.cli.standin_hardware import hardware, hub
+from fleetctl.cli.standin_switch import switch
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def command() -> None:
 
 command.add_command(hardware)
 command.add_command(hub)
+command.add_command(switch)
 
 
 @command.command()

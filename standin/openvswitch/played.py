@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +15,13 @@ from typing import Any
 import asyncssh
 from pydantic import TypeAdapter, ValidationError
 
-from fleetctl.rack import Switch
+from fleetctl.rack import InputError, Switch
+from fleetctl.rack.document import did_you_mean
 from fleetctl.rack.files import write_atomic
 from standin.daemon.desk import Document
 from standin.errors import StandinError
 from standin.fabric import interface_name
-from standin.faults import read_faults
+from standin.faults import link_mbits, read_faults
 from standin.openvswitch.enrolment import PASSWORD, host_key
 from standin.openvswitch.fabric import OvsFabric
 from standin.openvswitch.plane import OvsPlane
@@ -27,13 +29,14 @@ from standin.openvswitch.wires import SPEECH, interfaces, other_ends
 from standin.rig import Rig
 from standin.switches.device import Device, RunningClock
 from standin.switches.factory import reachable_settings
+from standin.switches.knobs import turned, written
 from standin.switches.server import SwitchServer
 from standin.switches.state import Settings
 
 SSH_PORT, SNMP_PORT = 22, 161
 STARTUP = "startup.json"
-MBITS = {"100mbit": 100, "300mbit": 300}
-"""What a link carries that has one of these faults."""
+ADAPTER_WATTS = 6.5
+"""What a phone's adapter takes from a port that feeds it."""
 
 
 @dataclass
@@ -113,12 +116,12 @@ class Played:
 
     def _shape(self, device: str) -> None:
         """A phone's cable carries what its port is held to, or what its fault lets through."""
-        host = self.ovs.hosts().get(device)
+        ovs = self.rig.ovs or self.ovs
+        host = ovs.hosts().get(device)
         container = self.rig.containers().get(host or "")
         if host and container and container.pid:
             faults = read_faults(self.rig.folders.faults).get(host, {})
-            mbits = min((MBITS[kind] for kind in faults if kind in MBITS), default=1000)
-            self.rig.shape(container, mbits)
+            self.rig.shape(container, link_mbits(faults))
 
     def _database(self, bridge: str) -> Any:
         """Another one each time that the switch's container starts."""
@@ -134,22 +137,46 @@ class Played:
                     self._databases[bridge] = found
 
     async def order(self, arguments: Mapping[str, Any]) -> Document:
-        """How switches are; `speed` makes their timers run so many times as fast."""
-        if speed := arguments.get("speed"):
-            for clock in self.clocks.values():
-                clock.set_speed(float(speed))
+        """How switches are; `set` turns knobs of those of `names` (all where none is named),
+        `usual` first turns all of them back."""
+        texts, usual = arguments.get("set", ()), bool(arguments.get("usual"))
+        names = arguments.get("names") or list(self.clocks)
+        for name in names:
+            if name not in self.clocks:
+                raise InputError(
+                    f"no switch {name} with a command line; {did_you_mean(name, self.clocks)}"
+                )
+        if texts or usual:
+            for name in names:
+                await asyncio.to_thread(self._turn, name, texts, usual)
         return {
             "switches": [
                 {
                     "name": name,
                     "hostname": device.running.hostname,
                     "down": device.down,
+                    "frozen": device.frozen,
+                    "knobs": list(written(device.knobs)),
                     "saved": device.saved,
                     "log": device.log,
                 }
-                for name, device in self.devices.items()
+                for name in self.clocks
+                for device in (self.devices[interface_name(name)],)
             ]
         }
+
+    def _turn(self, name: str, texts: Sequence[str], usual: bool) -> None:
+        device = self.devices[interface_name(name)]
+        knobs = turned(device.knobs, texts, usual)
+        self.clocks[name].set_speed(knobs.timer_speed)
+        device.loads = dict.fromkeys(self._fed(name), ADAPTER_WATTS) if knobs.poe_watts else {}
+        self._server.turn(device, knobs)
+
+    def _fed(self, name: str) -> list[str]:
+        """Ports of a switch whose phones live on its power, if it gives any."""
+        names = interfaces(self.rig.rack.switches[name])
+        phones = self.rig.rack.phones.values()
+        return [names[phone.port - 1] for phone in phones if phone.switch == name and phone.port]
 
     def stop(self) -> None:
         self._server.stop()

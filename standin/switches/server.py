@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncssh
 
-from standin.switches.device import Device
+from standin.switches.device import Device, Knobs
 from standin.switches.session import Session
 from standin.switches.terminal import Terminal
 
@@ -24,6 +24,11 @@ _SHA1_ONLY: dict[str, Any] = {
     "encryption_algs": ["aes128-cbc"],
     "signature_algs": ["ssh-rsa"],
 }
+
+
+def _algorithms(device: Device) -> dict[str, Any]:
+    """What its sshd offers; nothing named is everything that is still held to be good."""
+    return _SHA1_ONLY if device.knobs.sha1_only else dict.fromkeys(_SHA1_ONLY, ())
 
 
 class _Login(asyncssh.SSHServer):
@@ -56,7 +61,7 @@ class SwitchServer:
     )
     _loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     _devices: list[Device] = field(default_factory=list)
-    _servers: list[asyncssh.SSHAcceptor] = field(default_factory=list)
+    _servers: list[tuple[Device, asyncssh.SSHAcceptor]] = field(default_factory=list)
     _sockets: list[asyncio.DatagramTransport] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -102,6 +107,19 @@ class SwitchServer:
 
         return self._run(call())
 
+    def turn(self, device: Device, knobs: Knobs) -> None:
+        """Make a device as troublesome as `knobs` say; logins notice the next time. From any
+        thread."""
+
+        def act(device: Device) -> None:
+            device.knobs = knobs
+            for other, server in self._servers:
+                if other is device:
+                    server.update(**_algorithms(device))
+            device.changed()
+
+        self.on(device, act)
+
     def stop(self) -> None:
         """Close everything. From any thread."""
         self._ticking.cancel()
@@ -114,7 +132,7 @@ class SwitchServer:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _close(self) -> None:
-        for server in self._servers:
+        for _, server in self._servers:
             server.close()
         for transport in self._sockets:
             transport.close()
@@ -153,9 +171,9 @@ class SwitchServer:
             server_host_keys=[key],
             process_factory=talk,
             line_editor=False,
-            **(_SHA1_ONLY if device.knobs.sha1_only else {}),
+            **_algorithms(device),
         )
-        self._servers.append(server)
+        self._servers.append((device, server))
         self._devices.append(device)
         return server.get_port()
 

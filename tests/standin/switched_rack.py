@@ -74,7 +74,7 @@ phones:
         )
 
     def hasten(self, speed: float = SPEED) -> None:
-        ask(self.folder / "standin", "switches", speed=speed)
+        ask(self.folder / "standin", "switches", set=[f"clock={speed:g}"])
 
     def played(self, switch: str) -> dict[str, Any]:
         """How a switch is, past its command line."""

@@ -19,6 +19,7 @@ from standin.fabric import (
     build_commands,
     check_rate,
     derived_mac,
+    exchanged,
     interface_name,
     plan_fabric,
     plug_commands,
@@ -178,3 +179,13 @@ def test_addresses_of_adapters_are_local_unicast_and_keep_to_their_phone(a: int,
 def test_a_rate_that_tc_would_misread_is_refused(rate: str) -> None:
     with pytest.raises(InputError, match="is no rate"):
         check_rate(rate)
+
+
+def test_phones_in_each_others_port_keep_their_adapters(plan: FabricPlan) -> None:
+    swapped = exchanged(plan, [("phone001", "phone006")])
+    one, other = swapped.ports["phone001"], swapped.ports["phone006"]
+    assert (one.name, one.bridge) == ("sw2.3", "sw2")
+    assert (other.name, other.bridge) == ("sw1.1", "sw1")
+    assert one.mac == plan.ports["phone001"].mac
+    assert swapped.masters == plan.masters
+    assert exchanged(swapped, [("phone006", "phone001")]) == plan

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
 import pytest
-from small_rack import PHONES, SmallRack
+from small_rack import PHONES, SmallRack, output
 
 pytestmark = pytest.mark.standin
 
@@ -61,6 +62,21 @@ def test_a_rebooted_phone_comes_back_with_its_files_and_without_its_processes(
     found = rack.ssh("phone001", "cat mark; cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
     assert found.startswith("kept")
     assert "sleep 987" not in found
+
+
+def test_two_phones_change_ports_and_both_go_on(rack: SmallRack) -> None:
+    rack.standin("fault", "phone001", "swap-port=phone003")
+    assert rack.seen()["phone003"] == ("running", ["swap-port=phone001"])
+    assert all(rack.answers(phone) for phone in ("phone001", "phone003"))
+    rack.standin("fault", "phone001", "unplug")
+    links = json.loads(output("ip", "-n", rack.namespace, "-json", "link", "show"))
+    up = {link["ifname"]: "UP" in link["flags"] for link in links}
+    assert (up["sw1.1"], up["sw2.1"]) == (True, False)
+    rack.standin("heal", "phone003")
+    assert rack.seen()["phone003"] == ("running", [])
+    assert rack.seen()["phone001"] == ("running", ["unplug"])
+    rack.standin("heal")
+    assert all(rack.answers(phone) for phone in ("phone001", "phone003"))
 
 
 # A ratio of times: it needs the machine to itself, and the suite runs two racks side by side.

@@ -15,6 +15,8 @@ from standin.faults import (
     Fault,
     FaultFile,
     Faults,
+    exchanges,
+    link_mbits,
     observed,
     parse_fault,
     read_faults,
@@ -40,7 +42,7 @@ DEAD = replace(RUNNING, state="dead", pid=0)
             "disk-full=5k",
         ),
         *("clock=+90s", "clock=-7200s", "clock=1970", "battery-hang", "battery-hang=1in15"),
-        "battery-hang=ssh",
+        *("battery-hang=ssh", "swap-port=phone008"),
     ],
 )
 def test_a_fault_reads_as_it_is_written(text: str) -> None:
@@ -51,7 +53,7 @@ def test_a_fault_reads_as_it_is_written(text: str) -> None:
     "text",
     [
         *("", "melt", "kill=1", "slow", "slow=", "slow=half", "Kill", "=1", "clock", "flap="),
-        *("hot=50", "syn-loss=much"),
+        *("hot=50", "syn-loss=much", "swap-port"),
     ],
 )
 def test_an_unknown_fault_is_answered_with_all_that_there_are(text: str) -> None:
@@ -159,3 +161,14 @@ def test_who_looks_often_reads_only_what_has_changed(tmp_path: Path) -> None:
     assert file.changed()
     assert file.faults == {"phone001": {"slow": 0.5}}
     assert not file.changed()
+
+
+def test_phones_in_each_others_port_are_one_exchange() -> None:
+    faults: dict[str, Faults] = {
+        "phone002": {"swap-port": "phone001", "100mbit": None},
+        "phone001": {"swap-port": "phone002"},
+        "phone003": {"unplug": None},
+    }
+    assert exchanges(faults) == [("phone001", "phone002")]
+    assert exchanges({}) == []
+    assert [link_mbits(kinds) for kinds in faults.values()] == [100, 1000, 1000]

@@ -189,6 +189,64 @@ def test_uplinks_become_a_bundle_and_cables_are_checked(rack: SwitchedRack) -> N
     output("ip", "-n", f"{rack.namespace}.sw1", "link", "set", "sw1.9", "up")
 
 
+def test_two_phones_in_each_others_port_are_named_until_they_are_put_back(
+    rack: SwitchedRack,
+) -> None:
+    def cables() -> str:
+        return rack.fleetctl("check", "cables").stdout
+
+    rack.standin("fault", ONE, f"swap-port={FAR}")
+    assert rack.seen()[ONE] == ("running", [f"swap-port={FAR}"])
+    assert rack.seen()[FAR] == ("running", [f"swap-port={ONE}"])
+    swapped = f"{ONE} and {FAR} are swapped: port 1 of sw1 and port 1 of sw2"
+    assert awaited(lambda: swapped in cables())
+    assert together(rack, ONE, TWO)
+    # What happens to a port happens to the phone that is in it.
+    rack.type("sw1", "interface Gi1/0/1", "shutdown")
+    assert not rack.has_carrier(FAR)
+    assert rack.has_carrier(ONE)
+    rack.type("sw1", "interface Gi1/0/1", "no shutdown")
+    refused = rack.try_standin("fault", TWO, f"swap-port={ONE}")
+    assert refused.returncode == 2
+    assert f"heal {ONE} first" in refused.stderr
+    rack.standin("fault", FAR, "reboot")
+    rack.address(FAR)
+    assert together(rack, FAR, TWO)
+    rack.standin("heal", FAR)
+    assert rack.seen() == dict.fromkeys((ONE, TWO, FAR), ("running", []))
+    assert awaited(lambda: "3 phones are where the rack file says" in cables())
+
+
+def test_switches_are_made_troublesome_by_hand_and_configured_all_the_same(
+    rack: SwitchedRack,
+) -> None:
+    troubles = ["latency=0.05", "paging=on", "echo-twice=on", "sha1-only=on", "prompt-chars=20"]
+    shown = json.loads(rack.standin("switch", "sw1", "sw2", *troubles, "-o", "json"))["switches"]
+    assert [item["knobs"] for item in shown] == [
+        ["latency=0.05", "echo-twice=on", "prompt-chars=20", "sha1-only=on"]
+    ] * 2
+    assert rack.provision() == ["unchanged", "unchanged"]
+    refused = rack.try_standin("switch", "sw1", "melt=1")
+    assert refused.returncode == 2
+    assert "freeze-seconds=" in refused.stderr
+    rack.standin("switch", "sw1", "sw2", "--usual")
+    assert "latency" not in rack.standin("switch")
+
+
+@pytest.mark.soak
+def test_a_session_that_drops_in_mid_push_leaves_the_old_configuration(rack: SwitchedRack) -> None:
+    wrong = ("description wrong", "no spanning-tree bpduguard", "speed 100")
+    rack.type("sw1", "interface Gi1/0/1", *wrong, "interface Gi1/0/2", *wrong)
+    rack.type("sw2", "interface Et1", *wrong)
+    rack.standin("switch", "sw1", "sw2", "drop=14")
+    told = rack.provision()
+    assert all("the old configuration is back" in text for text in told), told
+    assert "description wrong" in rack.show("sw1", "show running-config")
+    assert together(rack, ONE, FAR)
+    assert rack.provision() == ["changed", "changed"]
+    assert "description wrong" not in rack.show("sw1", "show running-config")
+
+
 @pytest.mark.soak
 def test_up_mends_switches_and_wires_and_what_was_saved_is_still_there(rack: SwitchedRack) -> None:
     output("podman", "kill", f"{rack.namespace}.sw1")
