@@ -2,11 +2,15 @@
 
 from typing import Any
 
-__all__ = ["fit", "load_data"]
+__all__ = ["ddp_hook", "fit", "load_data"]
 
 
 def __getattr__(name: str) -> Any:
-    """`fit` and `load_data` on first use, so that the formats do not cost an import of torch."""
+    """What needs torch, on first use, so that the formats do not cost its import."""
+    if name == "ddp_hook":
+        from trainer.hook import ddp_hook
+
+        return ddp_hook
     if name in __all__:
         from trainer import api
 

@@ -10,7 +10,6 @@ import torch
 from trainer import models
 from trainer.data import Data, load
 from trainer.exchange.engine import Engine
-from trainer.exchange.transport import MpiTransport
 from trainer.formats import Plan, PlanError
 from trainer.loop import Training, TrainingError
 from trainer.report import Reporter, explain, reporting
@@ -60,7 +59,7 @@ def run(
     torch.manual_seed(plan.seed)
     model = models.build(plan.model) if model is None else model
     data = load(_data_folder(plan.data.path), plan, reporter.rank) if data is None else data
-    engine = Engine(lambda: MpiTransport(plan.phones), plan.exchange)
+    engine = Engine.of(plan)
     try:
         if engine.size != len(plan.phones):
             raise PlanError(

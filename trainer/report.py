@@ -67,7 +67,7 @@ class Reporter:
             self._progress_written = progress.time
             progress.write(self._run_dir / progress_name(self.rank), durable=False)
 
-    def done(self, parameters_sha256: str) -> None:
+    def done(self, parameters_sha256: str | None) -> None:
         self._end(None, parameters_sha256)
 
     def failed(self, reason: str) -> None:

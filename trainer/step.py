@@ -62,7 +62,9 @@ class DataParallel:
         flat = torch.from_numpy(self._buffer)
         for parameter, part in zip(parameters, flat[:gradients].split(lengths), strict=True):
             parameter.grad = part.view_as(parameter)
-        bucket_of, self._slices = _buckets(lengths, bucket_bytes, len(self._buffer))
+        # A lossy codec is kept from the loss and the flags, which then go by themselves.
+        end = gradients if engine and engine.lossy else len(self._buffer)
+        bucket_of, self._slices = _buckets(lengths, bucket_bytes, end)
         self._sizes = [bucket_of.count(i) for i in range(len(self._slices))]
         for parameter, bucket in zip(parameters, bucket_of, strict=True):
             parameter.register_post_accumulate_grad_hook(partial(self._ready, bucket))
@@ -113,6 +115,8 @@ class DataParallel:
         while len(self._posted) < len(self._slices) and self._missing[len(self._posted)] == 0:
             part = self._slices[len(self._posted)]
             self._posted.append(self._engine.post(self._buffer[part]))
+        if self._engine.lossy and len(self._posted) == len(self._slices):
+            self._posted.append(self._engine.post(self._status, exact=True))
 
     def _engine_wait(self, bucket: Bucket) -> None:
         if self._engine is not None:

@@ -12,7 +12,7 @@ from fleetctl.jobs.onphone import OWN_FILES
 from fleetctl.rack import InputError
 from fleetctl.rack.document import read_document
 from fleetctl.rack.files import write_atomic
-from trainer.formats import MODELS, CheckpointSpec, Exchange
+from trainer.formats import MODELS, CheckpointSpec, Exchange, MpiAlgorithm
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
@@ -64,6 +64,9 @@ class ExchangeOptions(Strict):
     """How gradients are summed; the defaults are the trainer's."""
 
     enabled: bool = _EXCHANGE.enabled
+    reduce: Literal["ring", "hierarchical", "mpi", "gloo"] = _EXCHANGE.reduce
+    algorithm: MpiAlgorithm = _EXCHANGE.algorithm
+    codec: Literal["none", "half"] = _EXCHANGE.codec
     segment_bytes: PositiveInt = _EXCHANGE.segment_bytes
     bucket_bytes: Annotated[
         PositiveInt | Literal["all", "each"], Field(union_mode="left_to_right")

@@ -27,6 +27,7 @@ from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths
 from fleetctl.rack.files import write_atomic
+from fleetctl.rack.model import OpenMpiSeries
 from fleetctl.rack.nodesets import fold
 from fleetctl.remote import Fleet
 from fleetctl.state import Held, State
@@ -83,6 +84,7 @@ class Prepared:
     chosen: Chosen
     plan: Plan | None
     mpirun: tuple[str, ...]
+    series: OpenMpiSeries
     addresses: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -146,7 +148,8 @@ def prepare(
                 "that and run site.yml -t termux, or launch a program of your own (`-- COMMAND`)"
             )
         staging.read_data(room.paths.data, job.train.data)
-        plan = build_plan(job.train, name, chosen.phones, resume)
+        switches = [rack.phones[phone].switch or "" for phone in chosen.phones]
+        plan = build_plan(job.train, name, chosen.phones, resume, switches=switches)
     release = chosen.facts[chosen.phones[0]].release
     world = mpirun.World(
         series=rack.versions.openmpi,
@@ -155,15 +158,13 @@ def prepare(
         cidr=str(rack.network.cidr),
         folder=onphone.folder(name),
         environment={"PYTHONPATH": f"{onphone.RELEASES}/{release}/python"},
+        allreduce=plan.exchange.algorithm if plan is not None else "default",
     )
-    if job.command is None:
-        program = [onphone.PYTHON, "-m", "trainer", "plan.json"]
-    elif plan is not None:
-        program = list(job.command)
-    else:
-        program = [onphone.SHELL, "rank.sh", *job.command]
+    trainer = [onphone.PYTHON, "-m", "trainer", "plan.json"]
+    program = [onphone.SHELL, "rank.sh", *(job.command or trainer)]
     addresses = {phone: rack.phones[phone].address for phone in chosen.phones}
-    return Prepared(name, chosen, plan, tuple(mpirun.arguments(world, program)), addresses)
+    line = tuple(mpirun.arguments(world, program))
+    return Prepared(name, chosen, plan, line, world.series, addresses)
 
 
 async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFolder, Prepared]:
@@ -333,12 +334,14 @@ def _fill_stage(
     phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
     interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
     (stage / "hostfile").write_text(mpirun.hostfile(addresses))
-    (stage / "start.sh").write_text(onphone.start_script(run.name, prepared.mpirun))
-    if prepared.plan is not None:
+    start = onphone.start_script(run.name, prepared.mpirun, prepared.series, addresses[0])
+    (stage / "start.sh").write_text(start)
+    told = prepared.plan is not None
+    (stage / "rank.sh").write_text(
+        onphone.rank_script(run.name, phones, addresses, interfaces, told=told)
+    )
+    if told:
         shutil.copy2(run.plan_file, stage / "plan.json")
-    else:
-        script = onphone.rank_script(run.name, phones, addresses, interfaces)
-        (stage / "rank.sh").write_text(script)
     files = run.path / "files"
     if files.exists():
         shutil.copytree(files, stage, dirs_exist_ok=True)

@@ -10,9 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetctl.rack.model import OpenMpiSeries
+from trainer.formats import MpiAlgorithm
 
 SSH_CHILDREN = 16
 """Android 12 kills above 32 child processes over all apps; mpirun's default is 128."""
+
+
+ALLREDUCE_ALGORITHMS: Mapping[MpiAlgorithm, int] = {
+    "recursive_doubling": 3,
+    "ring": 4,
+    "segmented_ring": 5,
+    "rabenseifner": 6,
+}
+"""As both series number them for coll_tuned_allreduce_algorithm (`ompi_info --all`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,8 @@ class World:
     """The run folder, at the same path on every phone; the host file lies in it."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Forwarded to every rank."""
+    allreduce: MpiAlgorithm = "default"
+    """How MPI_Allreduce is done, for whom it interests."""
 
 
 def arguments(world: World, program: Sequence[str]) -> list[str]:
@@ -45,6 +57,7 @@ def arguments(world: World, program: Sequence[str]) -> list[str]:
     ]
     forwarded = {"PHONERACK_RUN": world.run, **world.environment}
     options += [["-x", f"{name}={value}"] for name, value in forwarded.items()]
+    options.append(["-x", "MASTER_PORT"])  # which start.sh has chosen
     return ["mpirun", *(word for option in options for word in option), *program]
 
 
@@ -69,6 +82,7 @@ def _series_options(world: World) -> list[list[str]]:
     }
     # A waiting rank would burn the core, and heat the phone, that compute needs.
     ranks = {"btl_tcp_if_include": world.cidr, "mpi_yield_when_idle": "1"}
+    ranks |= allreduce_parameters(world.allreduce)
     if world.series == "4.1":
         daemons = {f"plm_rsh_{name}": value for name, value in launcher.items()} | keepalive
         daemons["oob_tcp_if_include"] = world.cidr
@@ -81,6 +95,17 @@ def _series_options(world: World) -> list[list[str]]:
         *_parameters("--pmixmca", {"ptl_base_if_include": world.cidr}),
         *_parameters("--mca", ranks),
     ]
+
+
+def allreduce_parameters(algorithm: MpiAlgorithm) -> dict[str, str]:
+    """The MCA parameters of the ranks that choose it, in both series."""
+    if algorithm == "default":
+        return {}
+    return {
+        # Without it the choice is read and ignored.
+        "coll_tuned_use_dynamic_rules": "1",
+        "coll_tuned_allreduce_algorithm": str(ALLREDUCE_ALGORITHMS[algorithm]),
+    }
 
 
 def _parameters(option: str, values: Mapping[str, str]) -> list[list[str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from fleetctl.rack.model import OpenMpiSeries
 from fleetctl.rack.variables import TERMUX_HOME, TERMUX_PREFIX
 
 RUNS = f"{TERMUX_HOME}/phonerack/runs"
@@ -25,24 +26,36 @@ OWN_FILES = frozenset(
 )
 """What launch and the trainer write into a run's folder; a user's file may not be named so."""
 
-RENDEZVOUS_PORT = 29500
-"""MASTER_PORT of torch.distributed's own launchers."""
-
 
 def folder(run: str) -> str:
     """The run's folder, at the same path on every phone."""
     return f"{RUNS}/{run}"
 
 
-def start_script(run: str, mpirun: Sequence[str]) -> str:
-    """`start.sh`: starts the run on the head phone; a person can read and repeat it."""
+def start_script(run: str, mpirun: Sequence[str], series: OpenMpiSeries, head: str) -> str:
+    """`start.sh`: starts the run on the head phone; a person can read and repeat it.
+
+    `head` is that phone's address.
+    """
     line = shlex.join(mpirun)
     return f"""#!{SHELL}
 # Rendered by `fleetctl launch`: run {run} starts here. mpirun's pid and exit code stay beside it.
 cd {folder(run)} || exit 1
 exec >mpirun.log 2>&1 </dev/null
 export PHONERACK_RUN={run}
-{line} &
+start() {{
+  # Where rank 0 of torch.distributed will listen: what the last run's rank did may still linger.
+  MASTER_PORT=$({PYTHON} -c {shlex.quote(_FREE_PORT)} {head})
+  export MASTER_PORT
+  # Another MPI's mpirun would start every rank as a world of its own.
+  case $(mpirun --version 2>&1) in
+  *"(Open MPI) {series}."*) exec {line} ;;
+  esac
+  echo "$(command -v mpirun || echo mpirun) is not that of Open MPI {series}, but of" \\
+    "$(mpirun --version 2>&1 | head -n 1); remove the other MPI, then site.yml -t openmpi"
+  exit 1
+}}
+start &
 echo $! >mpirun.pid
 wait $!
 echo $? >mpirun.rc.part
@@ -62,17 +75,29 @@ def start_command(run: str) -> str:
     )
 
 
+_FREE_PORT = """import random, socket, sys
+for port in random.sample(range(20000, 30000), 100):  # below what Linux gives away by itself
+    with socket.socket() as taken:
+        try:
+            taken.bind((sys.argv[1], port))
+        except OSError:
+            continue
+        print(port)
+        break"""
+
 _DETACH = (
     "import os, sys\nif os.fork(): os._exit(0)\nos.setsid()\nos.execv(sys.argv[1], sys.argv[1:])"
 )
 
 
 def rank_script(
-    run: str, phones: Sequence[str], addresses: Sequence[str], interfaces: Sequence[str | None]
-) -> str:
-    """`rank.sh`: one rank of a command that knows nothing of us.
+    run: str, phones: Sequence[str], addresses: Sequence[str], interfaces: Sequence[str | None],
+    *, told: bool,
+) -> str:  # fmt: skip
+    """`rank.sh`: one rank of a run, on whichever phone. Gives torch.distributed its variables.
 
-    Gives torch.distributed its variables, and writes the final record by which the run is judged.
+    `told`: the program leaves the final record by which the run is judged. One that knows nothing
+    of us does not; then this writes it, from the exit code.
     """
     cases = "\n".join(
         f"{rank}) phone={phone} interface={interface or ''} ;;"
@@ -80,8 +105,13 @@ def rank_script(
     )
     return f"""#!{SHELL}
 # Rendered by `fleetctl launch`: one rank of run {run}.
+if [ -z "$OMPI_COMM_WORLD_RANK" ] || [ "$OMPI_COMM_WORLD_SIZE" != {len(phones)} ]; then
+  echo "this rank was not started by Open MPI's mpirun as one of {len(phones)}" \\
+    "(rank '$OMPI_COMM_WORLD_RANK' of '$OMPI_COMM_WORLD_SIZE'; MPICH says '$PMI_RANK')" >&2
+  exit 1
+fi
 export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE={len(phones)} LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
-export MASTER_ADDR={addresses[0]} MASTER_PORT={RENDEZVOUS_PORT}
+export MASTER_ADDR={addresses[0]} MASTER_PORT
 # Not every build of torch has libuv, which its store asks for unless told otherwise.
 export USE_LIBUV=0
 case $RANK in
@@ -89,6 +119,15 @@ case $RANK in
 esac
 # gloo would advertise 127.0.0.1, since every phone's host name is localhost.
 [ -n "$interface" ] && export GLOO_SOCKET_IFNAME=$interface
+{_EXECUTE if told else _leave_word(run)}"""
+
+
+_EXECUTE = 'exec "$@"\n'
+
+
+def _leave_word(run: str) -> str:
+    """Shell: runs the rank's program, and writes its final record."""
+    return f"""\
 "$@"
 code=$?
 if [ $code -eq 0 ]; then status=done reason=null; else

@@ -22,8 +22,14 @@ def equal_shares(samples: int, ranks: int) -> tuple[int, ...]:
     return tuple(share + (rank < rest) for rank in range(ranks))
 
 
-def build_plan(train: Train, run: str, phones: Sequence[str], resume: str | None = None) -> Plan:
-    """The plan of `run` on `phones` (ring order). Raises JobError naming what does not fit."""
+def build_plan(
+    train: Train, run: str, phones: Sequence[str], resume: str | None = None,
+    *, switches: Sequence[str] = (),
+) -> Plan:  # fmt: skip
+    """The plan of `run` on `phones` (ring order). Raises JobError naming what does not fit.
+
+    `switches` names each phone's switch, "" where the rack file does not say it.
+    """
     if train.global_batch < len(phones):
         raise JobError(
             f"global_batch {train.global_batch} gives some of {len(phones)} phones no sample; "
@@ -43,6 +49,7 @@ def build_plan(train: Train, run: str, phones: Sequence[str], resume: str | None
         seed=train.seed,
         threads=train.threads,
         exchange=Exchange(**train.exchange.model_dump()),
+        switches=tuple(switches) if any(switches) else (),
         checkpoint=CheckpointSpec(**train.checkpoint.model_dump()),
         evaluate_every_epochs=train.evaluate_every_epochs,
         resume=resume,

@@ -74,11 +74,9 @@ class Tracker:
         last = self.last
         if last is None:
             return "starting" if self.iterations == 0 else f"{self.resumed_at}/{self.iterations}"
-        parts = [
-            f"{last.iteration}/{self.iterations}",
-            f"epoch {last.epoch}",
-            f"loss {last.loss:.4f}",
-        ]
+        parts = [f"{last.iteration}/{self.iterations}" if self.iterations else f"{last.iteration}"]
+        if last.loss is not None:
+            parts += [f"epoch {last.epoch}", f"loss {last.loss:.4f}"]
         if self.evaluation is not None:
             parts.append(f"accuracy {self.evaluation.test_accuracy:.2%}")
         parts += [

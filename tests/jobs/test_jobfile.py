@@ -115,3 +115,16 @@ def test_a_file_that_would_replace_the_runs_own_is_refused(tmp_path: Path, name:
     (tmp_path / name).touch()
     with pytest.raises(JobError, match=f"{name}.*rename yours"):
         local_files(["sh", name], tmp_path)
+
+
+def test_the_exchange_is_chosen_in_the_job_and_the_switches_come_from_the_rack(
+    tmp_path: Path,
+) -> None:
+    exchange = "{reduce: hierarchical, codec: half, bucket_bytes: each}"
+    train = read_job(job_file(tmp_path, TRAIN.replace("{bucket_bytes: 4096}", exchange))).train
+    assert train is not None
+    plan = build_plan(train, "night-1", ["phone001", "phone002"], switches=["sw1", "sw2"])
+    assert (plan.exchange.reduce, plan.exchange.codec) == ("hierarchical", "half")
+    assert plan.switches == ("sw1", "sw2")
+    with pytest.raises(JobError, match="hierarchical and switches: the plan names none"):
+        build_plan(train, "night-1", ["phone001", "phone002"], switches=["", ""])

@@ -20,7 +20,7 @@ WORLD = World(
 )
 SSH = "-o ConnectTimeout=5 -o BatchMode=yes -o SetEnv=PHONERACK_RUN=digits-1"
 COMMON = f"mpirun --hostfile {FOLDER}/hostfile -n 3 --map-by ppr:1:node --bind-to none"
-FORWARDED = "-x PHONERACK_RUN=digits-1 -x PYTHONPATH=/home/python python -m trainer"
+FORWARDED = "-x PHONERACK_RUN=digits-1 -x PYTHONPATH=/home/python -x MASTER_PORT python -m trainer"
 
 GOLDEN: dict[Any, list[str]] = {
     "5.0": [
@@ -49,6 +49,13 @@ GOLDEN: dict[Any, list[str]] = {
 @pytest.mark.parametrize("series", GOLDEN)
 def test_golden_line(series: Any) -> None:
     assert arguments(replace(WORLD, series=series), ["python", "-m", "trainer"]) == GOLDEN[series]
+
+
+@pytest.mark.parametrize("series", GOLDEN)
+def test_the_algorithm_of_mpi_allreduce_is_chosen_with_the_rules_that_heed_it(series: Any) -> None:
+    line = arguments(replace(WORLD, series=series, allreduce="ring"), ["true"])
+    chosen = "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4"
+    assert f" {chosen} " in " ".join(line)
 
 
 def test_the_program_comes_last_and_unchanged() -> None:

@@ -54,15 +54,45 @@ def sh(command: str, **variables: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_start_outlives_its_session_and_leaves_pid_and_exit_code(folder: Path) -> None:
-    mpirun = ["sh", "-c", "echo $PHONERACK_RUN 'it''s'; sleep 0.3; exit 7"]
-    (folder / "start.sh").write_text(onphone.start_script(RUN, mpirun))
+def a_program(folder: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    """An `mpirun` that says so of its version, first in the path, and executes its arguments."""
+    program = folder.parent / "bin" / "mpirun"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{says}" && exit\nexec "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+
+
+def test_the_start_outlives_its_session_and_leaves_pid_and_exit_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_program(folder, monkeypatch, "mpirun (Open MPI) 5.0.11")
+    mpirun = ["mpirun", "sh", "-c", "echo $PHONERACK_RUN 'it''s' $MASTER_PORT; sleep 1; exit 7"]
+    (folder / "start.sh").write_text(onphone.start_script(RUN, mpirun, "5.0", "127.0.0.1"))
     started = sh(onphone.start_command(RUN))
     assert started.stdout.strip().isdigit(), started
     assert sh(onphone.is_alive(RUN)).stdout == "running\n"
     assert sh(onphone.wait_for_end(RUN)).stdout == "7\n"
     assert sh(onphone.is_alive(RUN)).stdout == "7\n"
-    assert (folder / "mpirun.log").read_text() == "digits-1 its\n"
+    said = (folder / "mpirun.log").read_text().split()
+    assert said[:2] == ["digits-1", "its"]
+    assert 20000 <= int(said[2]) < 30000
+
+
+@pytest.mark.parametrize("other", ["HYDRA build details: 4.2", "mpirun (Open MPI) 4.1.8"])
+def test_another_mpi_s_mpirun_starts_nothing_and_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    a_program(folder, monkeypatch, other)
+    mpirun = ["mpirun", "touch", "started"]
+    (folder / "start.sh").write_text(onphone.start_script(RUN, mpirun, "5.0", "127.0.0.1"))
+    sh(onphone.start_command(RUN))
+    assert sh(onphone.wait_for_end(RUN)).stdout == "1\n"
+    assert (folder / "mpirun.log").read_text() == (
+        f"{folder.parent}/bin/mpirun is not that of Open MPI 5.0, but of {other}; "
+        "remove the other MPI, then site.yml -t openmpi\n"
+    )
+    assert not (folder / "started").exists()
 
 
 def test_the_shell_that_starts_mpirun_is_swept_too(folder: Path) -> None:
@@ -111,19 +141,48 @@ def test_a_look_shows_processes_and_progress(
     assert said.splitlines()[1] == "{}"
 
 
+def rank_script(folder: Path, *, told: bool) -> None:
+    script = onphone.rank_script(
+        RUN, ["phone001", "phone002"], ["10.0.0.1", "10.0.0.2"], ["eth0", "eth1"], told=told
+    )
+    (folder / "rank.sh").write_text(script)
+
+
+STARTED = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "MASTER_PORT": "20007"}
+SHOW = "echo $RANK $WORLD_SIZE $LOCAL_RANK $MASTER_ADDR $MASTER_PORT $GLOO_SOCKET_IFNAME"
+
+
 @pytest.mark.parametrize(("code", "status"), [(0, "done"), (3, "failed")])
 def test_a_rank_of_a_plain_command_gets_its_variables_and_leaves_its_word(
     folder: Path, code: int, status: str
 ) -> None:
-    script = onphone.rank_script(
-        RUN, ["phone001", "phone002"], ["10.0.0.1", "10.0.0.2"], ["eth0", "eth1"]
-    )
-    (folder / "rank.sh").write_text(script)
-    show = "echo $RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT $GLOO_SOCKET_IFNAME; exit " + str(code)
-    done = sh(f"cd {folder} && sh rank.sh sh -c '{show}'", OMPI_COMM_WORLD_RANK="1")
-    assert done.stdout == "1 2 10.0.0.1 29500 eth1\n"
+    rank_script(folder, told=False)
+    done = sh(f"cd {folder} && sh rank.sh sh -c '{SHOW}; exit {code}'", **STARTED)
+    assert done.stdout == "1 2 0 10.0.0.1 20007 eth1\n"
     assert done.returncode == code
     final = Final.from_json(sh(onphone.read_finals(RUN)).stdout)
     assert (final.run, final.rank, final.phone, final.status) == (RUN, 1, "phone002", status)
     assert final.reason == (None if code == 0 else "exit code 3")
     assert json.loads((folder / "rank-1.final.json").read_text())["version"] == 1
+
+
+def test_a_rank_that_knows_us_gets_the_same_variables_and_speaks_for_itself(folder: Path) -> None:
+    rank_script(folder, told=True)
+    done = sh(f"cd {folder} && sh rank.sh sh -c '{SHOW}'", **STARTED)
+    assert done.stdout == "1 2 0 10.0.0.1 20007 eth1\n"
+    assert sh(onphone.read_finals(RUN)).stdout == ""
+
+
+@pytest.mark.parametrize(
+    "started",
+    [
+        {"PMI_RANK": "1", "PMI_SIZE": "2"},
+        {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "1"},
+    ],
+)
+def test_a_rank_of_another_mpi_s_mpirun_does_not_begin(folder: Path, started) -> None:
+    rank_script(folder, told=True)
+    done = sh(f"cd {folder} && sh rank.sh touch begun", **started)
+    assert done.returncode == 1
+    assert "was not started by Open MPI's mpirun as one of 2" in done.stderr
+    assert not (folder / "begun").exists()

@@ -54,10 +54,10 @@ class Broken(Loopback):
     def __init__(self, messages: int) -> None:
         self.rank, self.size, self._left = 0, 2, messages
 
-    def send(self, _data, _peer):
+    def send(self, _data, _peer, _tag):
         return True
 
-    def receive(self, _data, _peer):
+    def receive(self, _data, _peer, _tag):
         self._left -= 1
         if self._left < 0:
             raise TransportError("MPI_Irecv with rank 1 (phone002): connection lost")

@@ -64,7 +64,7 @@ def test_settings_with_defaults_may_be_left_out() -> None:
         (edited({"version": 2}), "version: 2 is not one of 1"),
         (edited({"version": True}), "version: True is not one of 1"),
         (edited({"samples_per_rank": [1, 2.5, 3]}), r"samples_per_rank\[1\]: 2.5"),
-        (edited({"exchange": {"codec": "half"}}), "exchange: codec: 'half' is not one of 'none'"),
+        (edited({"exchange": {"codec": "tenth"}}), "exchange: codec: 'tenth' is not one of"),
         (edited({"exchange": {"bucket_bytes": "some"}}), "'all', 'each' or an integer belongs"),
         ("{", "not JSON"),
         ("[]", "where an object belongs"),
@@ -92,6 +92,21 @@ def test_a_wrong_document_is_refused_by_the_key(text: str, complaint: str) -> No
         ({"optimizer": OptimizerSpec("sgd", {})}, "no lr"),
         ({"exchange": Exchange(segment_bytes=12)}, "multiple of 8"),
         ({"exchange": Exchange(bucket_bytes=0)}, "bucket_bytes"),
+        ({"exchange": Exchange(reduce="hierarchical")}, "hierarchical and switches: the plan"),
+        (
+            {"exchange": Exchange(reduce="hierarchical"), "switches": ("sw1", "", "")},
+            "hierarchical and switches: none is known for phone002, phone003",
+        ),
+        ({"switches": ("sw1", "sw1")}, r"phones \(3 names\) and switches \(2 names\)"),
+        ({"exchange": Exchange(codec="half", reduce="mpi")}, "codec half and exchange.reduce mpi"),
+        (
+            {"exchange": Exchange(codec="half", reduce="gloo")},
+            "codec half and exchange.reduce gloo",
+        ),
+        (
+            {"exchange": Exchange(algorithm="ring")},
+            "algorithm ring and exchange.reduce ring: only reduce mpi",
+        ),
         ({"exchange": Exchange(enabled=False), "resume": "checkpoints"}, "resume and exchange"),
         (
             {"exchange": Exchange(enabled=False), "samples_per_rank": (8, 0, 8)},

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import Loopback, on_all_ranks
 
-from trainer.exchange.reduce import Ring
+from trainer.exchange.ring import Ring
 
 
 def ring_sums(parts: list[np.ndarray], segment_bytes: int) -> list[np.ndarray]:

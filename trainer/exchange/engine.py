@@ -5,15 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from trainer.errors import TrainerError
-from trainer.exchange.reduce import Ring
-from trainer.exchange.transport import Transport
-from trainer.formats import Exchange
+from trainer.exchange.codec import CODECS, PLAIN, Codec
+from trainer.exchange.reduce import Reduce, World, build, open_world
+from trainer.formats import Exchange, Plan
 
 # At 200 Mb/s as fast as polling, for 0.3 instead of 0.7 CPU seconds per 37.5 MB (benchmarks/ring).
 _SHORTEST_SLEEP_SECONDS = 100e-6
@@ -26,12 +25,14 @@ class EngineError(TrainerError):
 
 
 class Bucket:
-    """A part of the gradients on its way through the ring."""
+    """A part of the gradients on its way through the exchange."""
 
-    __slots__ = ("data", "error", "finished", "seconds")
+    __slots__ = ("codec", "data", "error", "finished", "on_end", "seconds")
 
-    def __init__(self, data: np.ndarray) -> None:
-        self.data = data
+    def __init__(
+        self, data: np.ndarray, codec: Codec, on_end: Callable[[Bucket], None] | None
+    ) -> None:
+        self.data, self.codec, self.on_end = data, codec, on_end
         self.finished = threading.Event()
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -41,12 +42,16 @@ class Bucket:
 class Engine:
     """Sums buckets over all ranks, in the order in which they are posted (equal on all ranks).
 
-    `open_transport` is called in the communication thread, since MPI wants to be initialised
-    where it is used.
+    `join` joins the ranks. It is called in the communication thread, since MPI wants to be
+    initialised where it is used. `switches` names each rank's switch, for reduces that ask.
     """
 
-    def __init__(self, open_transport: Callable[[], Transport], exchange: Exchange) -> None:
-        self._open_transport, self._exchange = open_transport, exchange
+    def __init__(
+        self, join: Callable[[], World], exchange: Exchange, switches: Sequence[str] = ()
+    ) -> None:
+        self._join, self._exchange, self._switches = join, exchange, switches
+        self._codec = CODECS[exchange.codec]
+        self.lossy = not self._codec.plain
         self._posted: queue.SimpleQueue[Bucket | None] = queue.SimpleQueue()
         self._opened: queue.SimpleQueue[tuple[int, int] | BaseException] = queue.SimpleQueue()
         self._failure: BaseException | None = None
@@ -58,9 +63,21 @@ class Engine:
             raise EngineError(str(answer)) from answer
         self.rank, self.size = answer
 
-    def post(self, data: np.ndarray) -> Bucket:
-        """Begin to sum `data` in place; it must be left alone until `wait` returns."""
-        bucket = Bucket(data)
+    @classmethod
+    def of(cls, plan: Plan) -> Engine:
+        """The engine of a rank of the plan's run. Raises EngineError if the ranks do not meet."""
+        exchange = plan.exchange
+        return cls(lambda: open_world(exchange, plan.phones), exchange, plan.switches)
+
+    def post(
+        self, data: np.ndarray, *, exact: bool = False,
+        on_end: Callable[[Bucket], None] | None = None,
+    ) -> Bucket:  # fmt: skip
+        """Begin to sum `data` in place; it must be left alone until `wait` returns.
+
+        `exact` leaves the codec out. `on_end` is called in the communication thread.
+        """
+        bucket = Bucket(data, PLAIN if exact else self._codec, on_end)
         self._posted.put(bucket)
         return bucket
 
@@ -71,7 +88,8 @@ class Engine:
             raise EngineError(f"gradient exchange: {bucket.error}") from bucket.error
 
     def all_reduce(self, data: np.ndarray) -> np.ndarray:
-        self.wait(self.post(data))
+        """Sum `data` exactly, in place."""
+        self.wait(self.post(data, exact=True))
         return data
 
     def broadcast(self, data: np.ndarray, root: int) -> np.ndarray:
@@ -95,31 +113,33 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            transport = self._open_transport()
+            world = self._join()
+            reduce = build(self._exchange, world, self._switches, self._idle)
         except BaseException as error:
             self._opened.put(error)
             return
-        self._opened.put((transport.rank, transport.size))
-        ring = Ring(transport, self._exchange.segment_bytes, self._idle)
+        self._opened.put((world.rank, world.size))
         while (bucket := self._posted.get()) is not None:
-            self._work(ring, bucket)
+            self._work(reduce, bucket)
         if self._failure is None and not self._abandoned.is_set():
             try:
-                transport.close()
+                world.close()
             except BaseException as error:
                 self._failure = error
 
-    def _work(self, ring: Any, bucket: Bucket) -> None:
+    def _work(self, reduce: Reduce, bucket: Bucket) -> None:
         began = time.perf_counter()
         try:
             # After a failure the ranks no longer agree on what comes next: nothing is sent.
             if self._failure is not None:
                 raise self._failure
-            ring.all_reduce(bucket.data)
+            reduce.all_reduce(bucket.data, bucket.codec)
         except BaseException as error:
             self._failure = bucket.error = error
         bucket.seconds = time.perf_counter() - began
         bucket.finished.set()
+        if bucket.on_end is not None:
+            bucket.on_end(bucket)
 
     def _idle(self, calls: int) -> None:
         """Sleep rather than poll: several phones may share a core here, and on a phone heat is

@@ -19,8 +19,8 @@ _LIBRARIES = ("libmpi.so.40", "libmpi.so")
 _THREAD_FUNNELED = 1
 _SUCCESS = 0
 _ERROR_STRING_BYTES = 512
-_TAG = 0
-"""One tag is enough: MPI keeps the order of messages between two ranks."""
+_IN_PLACE = ctypes.c_void_p(1)
+_TYPES = {"float32": "float", "float64": "double", "uint8": "unsigned_char", "int64": "int64_t"}
 
 
 class TransportError(TrainerError):
@@ -32,14 +32,17 @@ class Pending(Protocol):
 
 
 class Transport(Protocol):
-    """What a reduction needs to reach the other ranks; all calls return at once."""
+    """What a reduction needs to reach the other ranks; all calls return at once.
+
+    Messages between two ranks that bear the same tag keep their order.
+    """
 
     rank: int
     size: int
 
-    def send(self, data: np.ndarray, peer: int) -> Pending: ...
+    def send(self, data: np.ndarray, peer: int, tag: int = 0) -> Pending: ...
 
-    def receive(self, data: np.ndarray, peer: int) -> Pending: ...
+    def receive(self, data: np.ndarray, peer: int, tag: int = 0) -> Pending: ...
 
     def done(self, pending: Any) -> bool: ...
 
@@ -64,6 +67,7 @@ class MpiTransport:
         self._mpi = _load()
         self._world = _symbol(self._mpi, "ompi_mpi_comm_world")
         self._byte = _symbol(self._mpi, "ompi_mpi_byte")
+        self._sum = _symbol(self._mpi, "ompi_mpi_op_sum")
         self._flag = ctypes.c_int()
         provided = ctypes.c_int()
         self._check(
@@ -79,13 +83,13 @@ class MpiTransport:
         self.rank = self._number("MPI_Comm_rank")
         self.size = self._number("MPI_Comm_size")
 
-    def send(self, data: np.ndarray, peer: int) -> _Message:
+    def send(self, data: np.ndarray, peer: int, tag: int = 0) -> _Message:
         """Start to send `data` (contiguous); it must not change until the message is done."""
-        return self._start("MPI_Isend", data, peer)
+        return self._start("MPI_Isend", data, peer, tag)
 
-    def receive(self, data: np.ndarray, peer: int) -> _Message:
+    def receive(self, data: np.ndarray, peer: int, tag: int = 0) -> _Message:
         """Start to receive exactly as much as `data` holds into it."""
-        return self._start("MPI_Irecv", data, peer)
+        return self._start("MPI_Irecv", data, peer, tag)
 
     def done(self, message: _Message) -> bool:
         """Whether the message is complete. Asking is what makes MPI progress."""
@@ -93,18 +97,26 @@ class MpiTransport:
         self._check(message.call, code, message.peer)
         return bool(self._flag.value)
 
+    def all_reduce(self, data: np.ndarray) -> None:
+        """Open MPI's own sum over all ranks, in place; returns when it is there."""
+        kind = _symbol(self._mpi, f"ompi_mpi_{_TYPES[data.dtype.name]}")
+        code = self._mpi.MPI_Allreduce(
+            _IN_PLACE, data.ctypes.data, data.size, kind, self._sum, self._world
+        )
+        self._check("MPI_Allreduce", code)
+
     def close(self) -> None:
         """Leave MPI; waits for the other ranks to do so."""
         self._check("MPI_Finalize", self._mpi.MPI_Finalize())
 
-    def _start(self, call: str, data: np.ndarray, peer: int) -> _Message:
+    def _start(self, call: str, data: np.ndarray, peer: int, tag: int) -> _Message:
         message = _Message(call, data, peer)
         code = getattr(self._mpi, call)(
             data.ctypes.data,
             data.nbytes,
             self._byte,
             peer,
-            _TAG,
+            tag,
             self._world,
             ctypes.byref(message.handle),
         )
@@ -153,6 +165,8 @@ def _with_signatures(library: ctypes.CDLL) -> ctypes.CDLL:
         "MPI_Isend": message,
         "MPI_Irecv": message,
         "MPI_Test": [out, out, out],
+        "MPI_Allreduce": [out, out, number, handle, handle, handle],
+        "MPI_Get_library_version": [ctypes.c_char_p, out],
         "MPI_Error_string": [number, ctypes.c_char_p, out],
         "MPI_Finalize": [],
     }

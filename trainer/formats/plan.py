@@ -16,6 +16,9 @@ OPTIMIZERS = ("sgd",)
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+MpiAlgorithm = Literal["default", "recursive_doubling", "ring", "segmented_ring", "rabenseifner"]
+
+
 class PlanError(FormatError):
     """Parts of a plan that do not fit each other; the message names both."""
 
@@ -56,9 +59,14 @@ class Exchange:
     enabled: bool = True
     """False: each phone trains alone, on its share of the training samples."""
     transport: Literal["mpi"] = "mpi"
-    reduce: Literal["ring"] = "ring"
+    reduce: Literal["ring", "hierarchical", "mpi", "gloo"] = "ring"
+    """`hierarchical`: rings inside the switches and across. `mpi`: MPI_Allreduce; `gloo`:
+    torch.distributed, by its own transport. The last two are there to be compared with."""
+    algorithm: MpiAlgorithm = "default"
+    """Of MPI_Allreduce, where `reduce` is mpi."""
     segment_bytes: int = 512 * 1024
-    codec: Literal["none"] = "none"
+    codec: Literal["none", "half"] = "none"
+    """`half`: float16 on the wire; phones keep and add float32."""
     bucket_bytes: Literal["all", "each"] | int = "all"
     order: Literal["fifo"] = "fifo"
     staleness: Literal[0] = 0
@@ -94,6 +102,8 @@ class Plan(Document):
     threads: int = 1
     """Compute threads of torch on each phone."""
     exchange: Exchange = field(default_factory=Exchange)
+    switches: tuple[str, ...] = ()
+    """Each rank's switch, for reduces that ask; "" is one that the rack file does not say."""
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
     evaluate_every_epochs: int = 1
     resume: str | None = None
@@ -152,6 +162,7 @@ class Plan(Document):
         phones, samples = len(self.phones), len(self.samples_per_rank)
         alone = not self.exchange.enabled
         return [
+            *self._exchange_conditions(),
             (
                 phones == samples,
                 f"phones ({phones} names) and samples_per_rank ({samples} numbers) "
@@ -166,5 +177,36 @@ class Plan(Document):
                 not (alone and 0 in self.samples_per_rank),
                 "samples_per_rank with a 0 and exchange.enabled=false: that phone would "
                 "learn nothing",
+            ),
+        ]
+
+    def _exchange_conditions(self) -> list[tuple[bool, str]]:
+        exchange, switches = self.exchange, self.switches
+        unplaced = [p for p, switch in zip(self.phones, switches, strict=False) if not switch]
+        hierarchical = exchange.reduce == "hierarchical"
+        return [
+            (
+                not switches or len(switches) == len(self.phones),
+                f"phones ({len(self.phones)} names) and switches ({len(switches)} names) "
+                "must be equally long",
+            ),
+            (
+                not hierarchical or bool(switches),
+                "exchange.reduce hierarchical and switches: the plan names none; take ring",
+            ),
+            (
+                not hierarchical or not unplaced,
+                f"exchange.reduce hierarchical and switches: none is known for "
+                f"{', '.join(unplaced)}; say it in the rack file, or take ring",
+            ),
+            (
+                exchange.codec == "none" or exchange.reduce in ("ring", "hierarchical"),
+                f"exchange.codec {exchange.codec} and exchange.reduce {exchange.reduce}: it sums "
+                "what it is given; take codec none, or reduce ring or hierarchical",
+            ),
+            (
+                exchange.algorithm == "default" or exchange.reduce == "mpi",
+                f"exchange.algorithm {exchange.algorithm} and exchange.reduce "
+                f"{exchange.reduce}: only reduce mpi has algorithms",
             ),
         ]

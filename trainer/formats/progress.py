@@ -31,7 +31,8 @@ class IterationEvent:
     time: float
     iteration: int
     epoch: int
-    loss: float
+    loss: float | None
+    """None where the program keeps it to itself."""
     images: int
     images_per_second: float
     compute_seconds: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -25,11 +26,23 @@ PROJECT = Path(__file__).resolve().parents[3]
 SHARED = Path("/shared")
 
 
+AS_RANK = ("sh", "-c", 'RANK=$OMPI_COMM_WORLD_RANK exec "$@"', "rank")
+
+
 def mpirun(ranks: int, *command: str | Path, folder: Path) -> subprocess.Popen[str]:
+    """Ranks of a program, with the variables that `fleetctl launch` gives them."""
+    with socket.socket() as free:
+        free.bind(("", 0))
+        meeting = {
+            "WORLD_SIZE": str(ranks),
+            "MASTER_ADDR": socket.gethostbyname(socket.gethostname()),
+            "MASTER_PORT": str(free.getsockname()[1]),
+        }
+    program = (*AS_RANK, sys.executable, *command)
     return subprocess.Popen(
-        ["mpirun", "-n", str(ranks), "--mca", "btl", "self,tcp", sys.executable, *command],
+        ["mpirun", "-n", str(ranks), "--mca", "btl", "self,tcp", *program],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        env={**os.environ, **meeting, "PYTHONPATH": str(PROJECT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

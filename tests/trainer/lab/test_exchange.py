@@ -1,5 +1,6 @@
 """The exchange over real MPI, with torch in the same process."""
 
+import os
 from pathlib import Path
 
 import mpi
@@ -8,9 +9,19 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
-def test_every_rank_holds_the_sum(ranks: int, tmp_path: Path) -> None:
-    process = mpi.mpirun(ranks, HERE / "ring_ranks.py", folder=tmp_path)
+@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
+def test_every_reduce_over_mpi_leaves_the_sum_on_every_rank(ranks: int, tmp_path: Path) -> None:
+    process = mpi.mpirun(ranks, HERE / "reduce_ranks.py", folder=tmp_path)
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+    oracle = "NumPy" if "openmpi-4" in os.environ["OPAL_PREFIX"] else "mpi4py"
+    for rank in range(ranks):
+        assert f"rank {rank} of {ranks}: equal to {oracle}" in output
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_gloo_leaves_the_sum_on_every_rank(ranks: int, tmp_path: Path) -> None:
+    process = mpi.mpirun(ranks, HERE / "gloo_ranks.py", folder=tmp_path)
     output, _ = process.communicate()
     assert process.returncode == 0, output
     for rank in range(ranks):

@@ -54,6 +54,30 @@ def test_many_phones_equal_one_process(one_process, tmp_path, samples, bucket_by
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("exchange", "tolerance"),
+    [
+        (Exchange(reduce="hierarchical", bucket_bytes=20_000), 1e-4),
+        (Exchange(reduce="gloo", bucket_bytes=20_000), 1e-4),
+        (Exchange(reduce="mpi", bucket_bytes="each"), 1e-4),
+        (Exchange(codec="half", bucket_bytes="each"), 3e-2),
+    ],
+    ids=["hierarchical", "gloo", "mpi", "half"],
+)
+def test_whatever_the_exchange_phones_equal_one_process(
+    one_process, tmp_path, exchange, tolerance
+) -> None:
+    plan = mpi.a_plan(20, 22, 18, exchange=exchange, switches=("a", "a", "b"))
+    run = mpi.train(plan, tmp_path)
+    assert run.accuracies == pytest.approx(one_process.accuracies * 3, abs=0.03)
+    assert len({final.parameters_sha256 for final in run.finals}) == 1
+    losses = [[event.loss for event in each.events("iteration")] for each in (run, one_process)]
+    assert losses[0] == pytest.approx(losses[1], rel=10 * tolerance)
+    ours, theirs = parameters(run), parameters(one_process)
+    for name, expected in theirs.items():
+        torch.testing.assert_close(ours[name], expected, rtol=tolerance, atol=tolerance / 10)
+
+
 def test_a_resumed_run_ends_like_an_undisturbed_one(tmp_path) -> None:
     plan = mpi.a_plan(32, 32, epochs=2)
     undisturbed = mpi.train(plan, tmp_path / "whole")

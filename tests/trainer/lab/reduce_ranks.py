@@ -1,0 +1,54 @@
+"""One rank of test_exchange: compares every reduce over MPI with mpi4py's sum, or NumPy's."""
+
+import itertools
+import time
+
+import numpy as np
+import torch  # noqa: F401  as on a phone: torch and MPI in one process
+
+from trainer.exchange.codec import CODECS, PLAIN
+from trainer.exchange.reduce import build
+from trainer.exchange.transport import MpiTransport
+from trainer.formats import Exchange
+
+world = MpiTransport()
+try:
+    import mpi4py
+
+    mpi4py.rc.initialize = mpi4py.rc.finalize = False
+    from mpi4py import MPI
+except ImportError:  # Debian's is built for 5.0
+    MPI = None
+
+SWITCHES = [["a"], ["a", "b"], ["a", "a", "a", "b"]]
+
+
+def part(rank: int, length: int, dtype: type) -> np.ndarray:
+    """What a rank contributes; every rank can compute every other's."""
+    generator = np.random.default_rng((rank, length))
+    return generator.integers(0, 30, length).astype(dtype)
+
+
+def expected_sum(length: int, dtype: type) -> np.ndarray:
+    if MPI is None:
+        return np.sum([part(r, length, dtype) for r in range(world.size)], axis=0, dtype=dtype)
+    result = part(world.rank, length, dtype)
+    MPI.COMM_WORLD.Allreduce(MPI.IN_PLACE, result)
+    return result
+
+
+exchanges = [
+    *(Exchange(reduce=r, segment_bytes=64 * 1024) for r in ("ring", "hierarchical", "mpi")),
+    *(Exchange(reduce=r, codec="half", segment_bytes=8192) for r in ("ring", "hierarchical")),
+]
+lengths = [0, 1, world.size - 1, world.size + 1, 40_000, 123_457]
+for exchange, places in itertools.product(exchanges, SWITCHES):
+    switches = (places * world.size)[: world.size]
+    reduce = build(exchange, world, switches, lambda _: time.sleep(1e-4))
+    for length, dtype in itertools.product(lengths, (np.float32, np.float64, np.int64, np.uint8)):
+        data = part(world.rank, length, dtype)
+        codec = CODECS[exchange.codec] if dtype is np.float32 else PLAIN
+        reduce.all_reduce(data, codec)
+        np.testing.assert_array_equal(data, expected_sum(length, dtype))
+world.close()
+print(f"rank {world.rank} of {world.size}: equal to {'mpi4py' if MPI else 'NumPy'}")
