@@ -37,6 +37,7 @@ def mpirun(ranks: int, *command: str | Path, folder: Path) -> subprocess.Popen[s
             "WORLD_SIZE": str(ranks),
             "MASTER_ADDR": socket.gethostbyname(socket.gethostname()),
             "MASTER_PORT": str(free.getsockname()[1]),
+            "USE_LIBUV": "0",
         }
     program = (*AS_RANK, sys.executable, *command)
     return subprocess.Popen(

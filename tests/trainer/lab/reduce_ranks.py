@@ -1,6 +1,5 @@
 """One rank of test_exchange: compares every reduce over MPI with mpi4py's sum, or NumPy's."""
 
-import itertools
 import time
 
 import numpy as np
@@ -38,17 +37,18 @@ def expected_sum(length: int, dtype: type) -> np.ndarray:
 
 
 exchanges = [
-    *(Exchange(reduce=r, segment_bytes=64 * 1024) for r in ("ring", "hierarchical", "mpi")),
+    *(Exchange(reduce=r, segment_bytes=32 * 1024) for r in ("ring", "hierarchical", "mpi")),
     *(Exchange(reduce=r, codec="half", segment_bytes=8192) for r in ("ring", "hierarchical")),
 ]
-lengths = [0, 1, world.size - 1, world.size + 1, 40_000, 123_457]
-for exchange, places in itertools.product(exchanges, SWITCHES):
-    switches = (places * world.size)[: world.size]
-    reduce = build(exchange, world, switches, lambda _: time.sleep(1e-4))
-    for length, dtype in itertools.product(lengths, (np.float32, np.float64, np.int64, np.uint8)):
-        data = part(world.rank, length, dtype)
-        codec = CODECS[exchange.codec] if dtype is np.float32 else PLAIN
-        reduce.all_reduce(data, codec)
-        np.testing.assert_array_equal(data, expected_sum(length, dtype))
+parts = [(length, np.float32) for length in (0, 1, world.size - 1, world.size + 1, 60_001)]
+parts += [(999, dtype) for dtype in (np.float64, np.int64, np.uint8)]
+for exchange in exchanges:
+    for places in SWITCHES if exchange.reduce == "hierarchical" else SWITCHES[:1]:
+        switches = (places * world.size)[: world.size]
+        reduce = build(exchange, world, switches, lambda _: time.sleep(1e-4))
+        for length, dtype in parts:
+            data = part(world.rank, length, dtype)
+            reduce.all_reduce(data, CODECS[exchange.codec] if dtype is np.float32 else PLAIN)
+            np.testing.assert_array_equal(data, expected_sum(length, dtype))
 world.close()
 print(f"rank {world.rank} of {world.size}: equal to {'mpi4py' if MPI else 'NumPy'}")
