@@ -97,12 +97,20 @@ def reporting(run_dir: Path, plan: Plan) -> Iterator[Reporter]:
     """However the block ends, the rank says how. SIGTERM ends it with Terminated."""
     reporter = Reporter(run_dir, plan)
     (run_dir / final_name(reporter.rank)).unlink(missing_ok=True)  # of a run that is resumed
+    with terminating():
+        try:
+            yield reporter
+        except BaseException as error:
+            reporter.failed(explain(error))
+            raise
+
+
+@contextmanager
+def terminating() -> Iterator[None]:
+    """SIGTERM ends the block with Terminated."""
     previous = signal.signal(signal.SIGTERM, _terminate)
     try:
-        yield reporter
-    except BaseException as error:
-        reporter.failed(explain(error))
-        raise
+        yield
     finally:
         signal.signal(signal.SIGTERM, previous)
 

@@ -1,17 +1,23 @@
-"""`fleetctl data add|list`"""
+"""`fleetctl data add|list|check`"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
+    from fleetctl.jobs.staging import DataOnController
     from fleetctl.provision.data import DataSet
+    from fleetctl.remote import PhoneError
+    from fleetctl.state import Holding
+    from trainer.formats import Survey
 
 # As fleetctl.provision.sources.choose.KINDS, which would import NumPy for `--help`.
 KINDS = ("digits", "cifar10", "cifar100", "mnist", "images", "npz")
@@ -61,7 +67,7 @@ def add_data(app: App, name: str, output: str, **options: Any) -> None:
     with _bars() as show:
         data_set, changed = data.add(wish, app.paths.data, show)
     if output == "json":
-        print_json({"data": _as_json(data_set), "changed": changed})
+        print_json({"data": _as_json(data_set, _holders(app)), "changed": changed})
         return
     word = "prepared" if changed else "already there"
     progress().print(
@@ -80,16 +86,20 @@ def add_data(app: App, name: str, output: str, **options: Any) -> None:
 @pass_app
 @click.pass_context
 def list_data(context: click.Context, app: App, full: bool, output: str) -> None:
-    """List the data sets of the rack; shards that have changed since are checked."""
+    """List the data sets of the rack, and the phones that were last seen to hold them.
+
+    Shards that have changed since they were checked are checked.
+    """
     from fleetctl.cli.output import print_json, print_table
     from fleetctl.provision import data
 
     data_sets = data.list_all(app.paths.data, full=full)
+    holders = _holders(app)
     if output == "json":
-        print_json({"data": [_as_json(each) for each in data_sets]})
+        print_json({"data": [_as_json(each, holders) for each in data_sets]})
     else:
-        columns = ("name", "training", "test", "classes", "image", "seed", "kB", "state")
-        print_table(columns, [_row(each) for each in data_sets])
+        columns = ("name", "training", "test", "classes", "image", "seed", "kB", "phones", "state")
+        print_table(columns, [_row(each, holders) for each in data_sets])
     if any(each.problem for each in data_sets):
         context.exit(ExitCode.FAILED)
 
@@ -117,13 +127,124 @@ def _bars() -> Any:
     return shown()
 
 
-def _as_json(data_set: DataSet) -> dict[str, Any]:
+@command.command("check")
+@click.argument("name")
+@nodes_argument
+@click.option("--quick", is_flag=True, help="Read only the shards that have changed.")
+@output_option
+@click.pass_context
+@pass_app
+def check_data(
+    app: App, context: click.Context, name: str, nodes: tuple[str, ...], quick: bool, output: str
+) -> None:
+    """Read data set NAME here and on NODES, else all phones, and compare all checksums.
+
+    Exit code 3 where phones do not answer or have lost some of what they held, 4 if none answers.
+    """
+    from fleetctl.cli.output import print_json, print_table
+    from fleetctl.jobs import staging
+    from fleetctl.provision import data
+    from trainer.formats import Survey
+
+    here = data.inspect(app.paths.data / name, full=not quick)
+    if here.problem:
+        raise data.DataSetError(f"{here.problem}; make {name} anew with `fleetctl data add`")
+    names, held = app.select(nodes), _holders(app)
+    on_controller = staging.read_data(app.paths.data, name)
+    answers = asyncio.run(_ask_phones(app, on_controller, names, full=not quick))
+    rows, poor = [], False
+    for phone in names:
+        words, well = _describe(answers[phone], held.get((phone, name)), on_controller)
+        poor |= not well
+        rows.append((phone, words))
+    if output == "json":
+        phones = [{"phone": phone, "state": words} for phone, words in rows]
+        print_json({"data": _as_json(here, _holders(app)), "phones": phones})
+    else:
+        print_table(("phone", "holds"), rows)
+    if names and not any(isinstance(answer, Survey) for answer in answers.values()):
+        context.exit(ExitCode.NONE_REACHABLE)
+    if poor:
+        context.exit(ExitCode.SOME_PHONES_FAILED)
+
+
+async def _ask_phones(
+    app: App, data: DataOnController, names: list[str], *, full: bool
+) -> dict[str, Survey | PhoneError | str]:
+    from fleetctl.jobs import staging
+    from fleetctl.remote import Fleet
+
+    async with Fleet(app.rack, app.paths) as fleet:
+        return await staging.check_phones(fleet, app.state, data, names, full=full)
+
+
+def _describe(
+    answer: Survey | PhoneError | str, before: Holding | None, data: DataOnController
+) -> tuple[str, bool]:
+    """What a phone holds, and whether that is all that it was last seen to hold."""
+    from trainer.formats import Survey
+
+    if not isinstance(answer, Survey):
+        return str(answer), False
+    whole, total = len(answer.whole) if answer.placed else 0, len(data.manifest.shards)
+    expected = before.files if before and before.manifest == data.sha256 else 0
+    words = "all" if whole == total else f"{whole} of {total} files" if whole else "nothing"
+    if whole < expected:
+        return f"{words}; {expected} were whole before: launch brings them again", False
+    return words, True
+
+
+def _holders(app: App) -> dict[tuple[str, str], Holding]:
+    """(phone, data set) -> what it was last seen to hold."""
+    return {(each.phone, each.data): each for each in app.state.holdings()}
+
+
+def _of_set(
+    data_set: DataSet, holders: Mapping[tuple[str, str], Holding]
+) -> dict[str, tuple[Holding, bool]]:
+    """Phone -> what it holds of a data set, and whether of the version that is here."""
+    from fleetctl.jobs.staging import version_of
+
+    version = version_of(data_set.folder)
+    return {
+        phone: (held, held.manifest == version)
+        for (phone, name), held in holders.items()
+        if name == data_set.name
+    }
+
+
+def _phones(data_set: DataSet, holders: Mapping[tuple[str, str], Holding]) -> str | None:
+    from fleetctl.rack.nodesets import fold
+
+    found = _of_set(data_set, holders)
+
+    def named(phones: Iterable[str], words: str) -> list[str]:
+        return [f"{fold(names)}{words}"] if (names := list(phones)) else []
+
+    current = {phone: held for phone, (held, now) in found.items() if now}
+    told = named((p for p, h in current.items() if h.files == h.of_files), "")
+    told += named((p for p, h in current.items() if h.files < h.of_files), " in part")
+    told += named((p for p in found if p not in current), " an older one")
+    return ", ".join(told) or None
+
+
+def _as_json(data_set: DataSet, holders: Mapping[tuple[str, str], Holding]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    return {**asdict(data_set), "folder": str(data_set.folder)}
+    phones = [
+        {
+            "phone": phone,
+            "files": held.files,
+            "of_files": held.of_files,
+            "current": now,
+            "time": held.time,
+        }
+        for phone, (held, now) in _of_set(data_set, holders).items()
+    ]
+    return {**asdict(data_set), "folder": str(data_set.folder), "phones": phones}
 
 
-def _row(data_set: DataSet) -> tuple[object, ...]:
+def _row(data_set: DataSet, holders: Mapping[tuple[str, str], Holding]) -> tuple[object, ...]:
     return (
         data_set.name,
         data_set.train_samples,
@@ -132,5 +253,6 @@ def _row(data_set: DataSet) -> tuple[object, ...]:
         "x".join(map(str, data_set.shape)),
         data_set.seed,
         data_set.size_bytes // 1000,
+        _phones(data_set, holders),
         data_set.problem or "whole",
     )

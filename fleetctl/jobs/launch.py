@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shlex
@@ -10,8 +9,8 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -195,7 +194,7 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         await _start(room, run, prepared)
     except BaseException as error:
         if started:
-            left = await _to_the_end(_end_start(room, run, prepared.chosen.phones))
+            left = await settle.to_the_end(_end_start(room, run, prepared.chosen.phones))
         for why in left.values():
             room.remark(f"processes may be left: {why}")
         room.state.release(run.name)
@@ -219,15 +218,6 @@ async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[
     """End a start that was broken off: mpirun may run by now. Returns where some may be left."""
     await settle.end_mpirun(room.fleet, run.name, phones[0])
     return (await settle.sweep(room.fleet, run.name, phones)).left
-
-
-async def _to_the_end[Outcome](work: Coroutine[Any, Any, Outcome]) -> Outcome:
-    """Await work that no further Ctrl-C breaks off; it has limits of its own."""
-    task = asyncio.create_task(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    return task.result()
 
 
 async def look_for_checkpoint(room: Room, old: RunFolder) -> str:
@@ -312,11 +302,23 @@ async def _stage(
     """Data to the phones that lack it, the run folder to all."""
     phones = prepared.chosen.phones
     if prepared.plan is not None:
+        release = prepared.chosen.facts[phones[0]].release or ""
+        stage_room = staging.StageRoom(
+            room.fleet, room.rack, room.state, room.paths.data, release, room.remark
+        )
+        staged = await staging.stage_data(stage_room, prepared.plan)
         data = prepared.plan.data.name
-        sent = await staging.stage_data(room.fleet, room.paths.data, data, phones)
-        run.record("staged", data=data, sent_to=sent, held_by=list(phones))
-        if sent:
-            room.remark(f"data set {data} copied to {fold(sent)}")
+        run.record(
+            "staged",
+            data=data,
+            sent_to=staged.sent_to,
+            sent_bytes=staged.sent_bytes,
+            how=staged.how,
+            seconds=round(staged.seconds, 1),
+            held_by=list(phones),
+        )
+        if staged.sent_to:
+            room.remark(f"data set {data} {staged.how} to {fold(staged.sent_to)}")
     stage = run.path / ".stage"
     stage.mkdir()
     try:

@@ -15,6 +15,8 @@ from fleetctl.rack.variables import TERMUX_HOME, TERMUX_PREFIX
 RUNS = f"{TERMUX_HOME}/phonerack/runs"
 DATA = f"{TERMUX_HOME}/phonerack/data"
 RELEASES = f"{TERMUX_HOME}/phonerack/releases"
+CURRENT = f"{TERMUX_HOME}/phonerack/current"
+"""Leads to the release that the phone has."""
 PYTHON = f"{TERMUX_PREFIX}/bin/python"
 SHELL = f"{TERMUX_PREFIX}/bin/sh"
 
@@ -27,12 +29,15 @@ OWN_FILES = frozenset(
 """What launch and the trainer write into a run's folder; a user's file may not be named so."""
 
 
-def folder(run: str) -> str:
-    """The run's folder, at the same path on every phone."""
-    return f"{RUNS}/{run}"
+def folder(run: str, *, stage: bool = False) -> str:
+    """The run's folder, at the same path on every phone; or that of the staging before it, which
+    is started in the same way and bears the run's mark."""
+    return f"{RUNS}/{run}.stage" if stage else f"{RUNS}/{run}"
 
 
-def start_script(run: str, mpirun: Sequence[str], series: OpenMpiSeries, head: str) -> str:
+def start_script(
+    run: str, mpirun: Sequence[str], series: OpenMpiSeries, head: str, *, stage: bool = False
+) -> str:
     """`start.sh`: starts the run on the head phone; a person can read and repeat it.
 
     `head` is that phone's address.
@@ -40,7 +45,7 @@ def start_script(run: str, mpirun: Sequence[str], series: OpenMpiSeries, head: s
     line = shlex.join(mpirun)
     return f"""#!{SHELL}
 # Rendered by `fleetctl launch`: run {run} starts here. mpirun's pid and exit code stay beside it.
-cd {folder(run)} || exit 1
+cd {folder(run, stage=stage)} || exit 1
 exec >mpirun.log 2>&1 </dev/null
 export PHONERACK_RUN={run}
 start() {{
@@ -63,10 +68,10 @@ mv mpirun.rc.part mpirun.rc
 """
 
 
-def start_command(run: str) -> str:
+def start_command(run: str, *, stage: bool = False) -> str:
     """Runs start.sh in a session of its own, which the end of the ssh connection leaves alone."""
     return (
-        f"cd {folder(run)} && rm -f mpirun.rc mpirun.pid && "
+        f"cd {folder(run, stage=stage)} && rm -f mpirun.rc mpirun.pid && "
         # Marked from its first moment, so that a sweep finds a start that was broken off.
         f"PHONERACK_RUN={run} {PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh "
         "</dev/null >mpirun.log 2>&1 && "
@@ -140,6 +145,25 @@ exit $code
 """
 
 
+def store(what: str) -> str:
+    """Runs the phone's own bookkeeping of data sets (trainer.store), which reads an order."""
+    return f"PYTHONPATH={CURRENT}/python {PYTHON} -m trainer.store {what}"
+
+
+def data_part(name: str, manifest_sha256: str) -> str:
+    """Where a version of a data set lies until all of it is there; as trainer.store has it."""
+    return f"{DATA}/.{name}.{manifest_sha256[:16]}.part"
+
+
+def staged_bytes(run: str) -> str:
+    """Shell on any phone: how many bytes its rank of a staging has got."""
+    return f"cat {folder(run, stage=True)}/rank-*.bytes 2>/dev/null || true"
+
+
+def remove_stage(run: str) -> str:
+    return f"rm -rf {folder(run, stage=True)}"
+
+
 def _find(run: str) -> str:
     """Shell: `pids` prints the processes of the run; -z makes grep read NUL-ended entries."""
     return (
@@ -148,10 +172,10 @@ def _find(run: str) -> str:
     )
 
 
-def wait_for_end(run: str) -> str:
+def wait_for_end(run: str, *, stage: bool = False) -> str:
     """Shell on the head phone: lasts as long as mpirun; prints its exit code, or `vanished`."""
     return (
-        f"cd {folder(run)} || {{ echo vanished; exit; }}; {_find(run)}"
+        f"cd {folder(run, stage=stage)} || {{ echo vanished; exit; }}; {_find(run)}"
         "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
         # A closed connection ends sshd, and with it this loop.
         "while [ ! -e mpirun.rc ] && alive; do kill -0 $PPID || exit; sleep 0.5; done; "
@@ -169,13 +193,13 @@ def is_alive(run: str) -> str:
     )
 
 
-def end_mpirun(run: str) -> str:
+def end_mpirun(run: str, *, stage: bool = False) -> str:
     """Shell on the head phone: TERM, TERM within 5 s, KILL.
 
     The first TERM hangs for minutes while a phone is unreachable; a second one soon after ends it.
     """
     return (
-        f"cd {folder(run)} 2>/dev/null || exit 0; {_find(run)}"
+        f"cd {folder(run, stage=stage)} 2>/dev/null || exit 0; {_find(run)}"
         "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
         "gone() { n=0; while alive; do n=$((n+1)); [ $n -gt $1 ] && return 1; sleep 0.1; done; }; "
         "alive || exit 0; kill -TERM $pid; gone 30 && exit 0; "
@@ -193,9 +217,9 @@ def sweep(run: str) -> str:
     )
 
 
-def read_finals(run: str) -> str:
+def read_finals(run: str, *, stage: bool = False) -> str:
     """Shell on any phone: its final record, if it wrote one."""
-    return f"cat {folder(run)}/rank-*.final.json 2>/dev/null || true"
+    return f"cat {folder(run, stage=stage)}/rank-*.final.json 2>/dev/null || true"
 
 
 def look_at_rank(run: str) -> str:

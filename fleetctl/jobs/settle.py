@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from fleetctl.jobs import checkpoints, onphone
 from fleetctl.jobs.probes import Blame
@@ -87,9 +90,19 @@ class Swept:
         return {**{p: str(error) for p, error in self.unreachable.items()}, **self.unswept}
 
 
-async def end_mpirun(fleet: Fleet, run: str, head: str) -> None:
+async def end_mpirun(fleet: Fleet, run: str, head: str, *, stage: bool = False) -> None:
     """mpirun first: it ends its ranks itself."""
-    await fleet.run_on(head, onphone.end_mpirun(run), timeout_seconds=END_LIMIT_SECONDS)
+    command = onphone.end_mpirun(run, stage=stage)
+    await fleet.run_on(head, command, timeout_seconds=END_LIMIT_SECONDS)
+
+
+async def to_the_end[Outcome](work: Coroutine[Any, Any, Outcome]) -> Outcome:
+    """Await work that no further Ctrl-C breaks off; it has limits of its own."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return task.result()
 
 
 async def sweep(fleet: Fleet, run: str, phones: Sequence[str]) -> Swept:

@@ -2,77 +2,308 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from fleetctl.errors import FleetError
 from fleetctl.jobs import onphone
-from fleetctl.remote import Fleet
-from trainer.formats import DataManifest, FormatError
+from fleetctl.rack import Rack
+from fleetctl.rack.nodesets import fold
+from fleetctl.remote import Fleet, PhoneError
+from fleetctl.state import Holding, State
+from trainer.formats import (
+    MANIFEST,
+    DataManifest,
+    FormatError,
+    Plan,
+    StoreOrder,
+    Survey,
+    needed_shards,
+    verify,
+)
 
 TRANSFER_LIMIT_SECONDS = 1800.0
-"""A data set of some gigabytes over the slowest link that is still worth having."""
+SLOWEST_BYTES_PER_SECOND = 1e6
+"""A data set may take this long, or longer over the slowest link that is still worth having."""
+
+BROADCAST_FROM_BYTES = 256 << 20
+"""Broadcast along the phones where that spares the controller's link so much: mpirun takes some
+seconds to start, in which a gigabit link carries twice that."""
 
 
 class StagingError(FleetError):
-    """Data or run files could not be brought to a phone."""
+    """Data or run files could not be brought to a phone. `culprits`: phones that broke it off,
+    each with the reason."""
+
+    def __init__(self, message: str, culprits: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.culprits = dict(culprits or {})
 
 
-def read_data(data: Path, name: str) -> DataManifest:
-    """The manifest of a data set on the controller, its shards verified. Raises StagingError."""
-    cure = f"make it anew with `fleetctl data add {name}`"
+@dataclass(frozen=True, slots=True)
+class StageRoom:
+    """What staging works with. `data` is the rack's folder of data sets."""
+
+    fleet: Fleet
+    rack: Rack
+    state: State
+    data: Path
+    release: str
+    remark: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Which phones got something, how much in all, and how."""
+
+    sent_to: tuple[str, ...]
+    sent_bytes: int
+    how: Literal["copied", "broadcast"]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DataOnController:
+    """A data set that is whole here. `sizes`: file -> bytes."""
+
+    folder: Path
+    manifest: DataManifest
+    text: str
+    sizes: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @property
+    def sha256(self) -> str:
+        """Of the manifest: it names this version of the data set."""
+        return _sha256(self.text)
+
+    def order(self, files: Sequence[str] = ()) -> StoreOrder:
+        return StoreOrder(self.name, self.text, tuple(files))
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def version_of(folder: Path) -> str | None:
+    """The checksum that names the version of the data set in a folder, if there is one."""
     try:
-        manifest = DataManifest.read(data / name / "manifest.json")
-        for shard in (*manifest.train, *manifest.test):
-            path = data / name / shard.file
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != shard.sha256:
-                    raise StagingError(f"{path} is corrupt: its checksum does not match; {cure}")
+        return _sha256((folder / MANIFEST).read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_data(data: Path, name: str) -> DataOnController:
+    """A data set on the controller; a shard that changed is verified. Raises StagingError."""
+    folder, cure = data / name, f"make it anew with `fleetctl data add {name}`"
+    try:
+        text = (folder / MANIFEST).read_text()
+        manifest = DataManifest.from_json(text, str(folder / MANIFEST))
     except FileNotFoundError as error:
         raise StagingError(f"data set {name!r} lacks {error.filename}; {cure}") from None
     except FormatError as error:
         raise StagingError(f"{error}; {cure}") from None
-    return manifest
+    found = verify(folder, manifest.shards)
+    for file in found.missing:
+        raise StagingError(f"data set {name!r} lacks {folder / file}; {cure}")
+    for file in found.corrupt:
+        raise StagingError(f"{folder / file} is corrupt: its checksum does not match; {cure}")
+    return DataOnController(folder, manifest, text, found.whole)
 
 
-async def lacking(fleet: Fleet, data: Path, name: str, phones: Sequence[str]) -> list[str]:
-    """Phones without a whole copy of the data set: other manifest, missing or damaged shard."""
-    manifest = read_data(data, name)
-    own = hashlib.sha256((data / name / "manifest.json").read_bytes()).hexdigest()
-    sums = [f"{own}  manifest.json"]
-    sums += [f"{shard.sha256}  {shard.file}" for shard in (*manifest.train, *manifest.test)]
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a phone lacks for a run. `files` it must hold, `lacking` of them are not there yet;
+    `placed`: these lie where a run reads them."""
+
+    files: tuple[str, ...]
+    lacking: tuple[str, ...]
+    placed: bool
+    free_bytes: int
+
+    @property
+    def nothing(self) -> bool:
+        return self.placed and not self.lacking
+
+
+async def survey(
+    fleet: Fleet, data: DataOnController, phones: Sequence[str], what: str
+) -> dict[str, Survey | PhoneError | str]:
+    """What phones hold of a data set; or why one does not say. `what` is trainer.store's word."""
+    command = onphone.store(what)
     answers = await fleet.run(
-        phones,
-        f"cd {onphone.DATA}/{name} 2>/dev/null && sha256sum -c --status -",
-        stdin="\n".join(sums) + "\n",
-        timeout_seconds=TRANSFER_LIMIT_SECONDS,
+        phones, command, stdin=data.order().to_json(), timeout_seconds=limit_seconds(data)
     )
+    found: dict[str, Survey | PhoneError | str] = {}
     for phone, answer in answers.items():
-        if answer.error is not None:
-            raise StagingError(answer.failure(phone))
-    return [phone for phone, answer in answers.items() if not answer.ok]
+        if answer.error is not None or not answer.ok:
+            found[phone] = answer.error or answer.failure(phone)
+            continue
+        try:
+            found[phone] = Survey.from_json(answer.stdout, phone)
+        except FormatError as error:
+            found[phone] = str(error)
+    return found
 
 
-async def stage_data(fleet: Fleet, data: Path, name: str, phones: Sequence[str]) -> list[str]:
-    """Copy the data set to the phones that lack it; returns them. It appears there whole."""
-    need = await lacking(fleet, data, name, phones)
-    outcome = await fleet.put(
-        need, data / name, f"{onphone.DATA}/{name}", timeout_seconds=TRANSFER_LIMIT_SECONDS
+async def needs(fleet: Fleet, data: DataOnController, plan: Plan) -> dict[str, Need]:
+    """What each phone of a plan needs and lacks. Raises StagingError."""
+    answers = await survey(fleet, data, plan.phones, "prepare")
+    silent = {phone: str(why) for phone, why in answers.items() if not isinstance(why, Survey)}
+    if silent:
+        lost = {phone: why for phone, why in silent.items() if _is_lost(answers[phone])}
+        raise StagingError("; ".join(silent.values()), lost)
+    found = {}
+    for rank, phone in enumerate(plan.phones):
+        answer = answers[phone]
+        assert isinstance(answer, Survey)  # noqa: S101
+        files = tuple(shard.file for shard in needed_shards(data.manifest, plan, rank))
+        lacking = tuple(file for file in files if file not in answer.whole)
+        found[phone] = Need(files, lacking, answer.placed, answer.free_bytes)
+    return found
+
+
+def _is_lost(answer: object) -> bool:
+    return isinstance(answer, PhoneError)
+
+
+def require_room(data: DataOnController, needs: Mapping[str, Need], spare_bytes: int) -> None:
+    """Raise StagingError that names every phone whose disk is too small, `spare_bytes` of which
+    must stay free for checkpoints and logs."""
+    small = []
+    for phone, need in needs.items():
+        wanted = sum(data.sizes[file] for file in need.lacking)
+        if wanted and wanted + spare_bytes > need.free_bytes:
+            small.append(
+                f"{phone}: {wanted:,} bytes of data set {data.name} are to come and {spare_bytes:,}"
+                f" must stay free, but only {need.free_bytes:,} are free"
+            )
+    if small:
+        raise StagingError(
+            "; ".join(small) + "; remove old data sets and runs there, leave these phones out, or "
+            "let each phone hold its share only (`stage: share`)"
+        )
+
+
+async def stage_data(room: StageRoom, plan: Plan) -> Staged:
+    """Bring what is lacking to the phones of a plan, and note who holds what.
+
+    It appears there whole; until then an older version stays. Raises StagingError, after which
+    what has arrived is kept for the next time.
+    """
+    began = time.monotonic()
+    data = read_data(room.data, plan.data.name)
+    try:
+        found = await needs(room.fleet, data, plan)
+        waiting = {phone: need for phone, need in found.items() if not need.nothing}
+        how: Literal["copied", "broadcast"] = "copied"
+        if waiting:
+            require_room(data, waiting, room.rack.thresholds.min_free_disk_bytes)
+            if plan.data.stage == "all" and is_broadcast(data, waiting):
+                from fleetctl.jobs.broadcast import broadcast
+
+                how = "broadcast"
+                await broadcast(room, data, plan.run, waiting)
+            else:
+                await _copy(room, data, waiting)
+                await _place(room, data, waiting)
+    except StagingError as error:
+        for phone, why in error.culprits.items():
+            room.state.record_health(phone, "CRITICAL", f"{why} (while data was brought to it)")
+        raise
+    _note(room.state, data, {phone: need.files for phone, need in found.items()})
+    sent_bytes = sum(data.sizes[file] for need in waiting.values() for file in need.lacking)
+    return Staged(tuple(waiting), sent_bytes, how, time.monotonic() - began)
+
+
+def is_broadcast(data: DataOnController, waiting: Mapping[str, Need]) -> bool:
+    """Whether a broadcast spares the controller enough copies. Pure."""
+    copies = sum(data.sizes[file] for need in waiting.values() for file in need.lacking)
+    once = sum(data.sizes[file] for file in {f for need in waiting.values() for f in need.lacking})
+    return copies - once >= BROADCAST_FROM_BYTES
+
+
+async def _copy(room: StageRoom, data: DataOnController, waiting: Mapping[str, Need]) -> None:
+    """From the controller to each phone: what it lacks."""
+    folder = onphone.data_part(data.name, data.sha256)
+
+    async def one(phone: str, need: Need) -> PhoneError | None:
+        files = [data.folder / file for file in need.lacking]
+        return await room.fleet.put_each(phone, files, folder, timeout_seconds=limit_seconds(data))
+
+    outcomes = await asyncio.gather(*(one(phone, need) for phone, need in waiting.items()))
+    _require_none({p: error for p, error in zip(waiting, outcomes, strict=True) if error})
+
+
+async def _place(room: StageRoom, data: DataOnController, waiting: Mapping[str, Need]) -> None:
+    """Have every phone verify what came and put it in its place."""
+    by_files: dict[tuple[str, ...], list[str]] = {}
+    for phone, need in waiting.items():
+        by_files.setdefault(need.files, []).append(phone)
+    batches = await asyncio.gather(
+        *(
+            room.fleet.run(
+                phones,
+                onphone.store("place"),
+                stdin=data.order(files).to_json(),
+                timeout_seconds=limit_seconds(data),
+            )
+            for files, phones in by_files.items()
+        )
     )
-    _require_all(outcome)
-    return need
+    failed = {p: answer for batch in batches for p, answer in batch.items() if not answer.ok}
+    _require_none({p: answer.error or answer.failure(p) for p, answer in failed.items()})
+
+
+def _require_none(failed: Mapping[str, PhoneError | str]) -> None:
+    if failed:
+        lost = {phone: str(why) for phone, why in failed.items() if _is_lost(why)}
+        raise StagingError(
+            f"{'; '.join(map(str, failed.values()))}; what has arrived is kept on {fold(failed)}, "
+            "so launch again, or leave it out",
+            lost,
+        )
+
+
+def _note(state: State, data: DataOnController, held: Mapping[str, Sequence[str]]) -> None:
+    now, of_files = time.time(), len(data.manifest.shards)
+    state.record_holdings(
+        Holding(phone, data.name, data.sha256, len(files), of_files, now)
+        for phone, files in held.items()
+    )
+
+
+async def check_phones(
+    fleet: Fleet, state: State, data: DataOnController, phones: Sequence[str], *, full: bool
+) -> dict[str, Survey | PhoneError | str]:
+    """Ask phones what they hold, reading all of it if `full`, and note it."""
+    answers = await survey(fleet, data, phones, "survey --full" if full else "survey")
+    placed = {
+        phone: answer.whole if answer.placed else ()
+        for phone, answer in answers.items()
+        if isinstance(answer, Survey)
+    }
+    _note(state, data, placed)
+    return answers
+
+
+def limit_seconds(data: DataOnController) -> float:
+    """How long anything that reads or moves the whole data set may take."""
+    return max(TRANSFER_LIMIT_SECONDS, sum(data.sizes.values()) / SLOWEST_BYTES_PER_SECOND)
 
 
 async def stage_folder(
     fleet: Fleet, local: Path, run: str, phones: Sequence[str], *, timeout_seconds: float = 120
 ) -> None:
     """Bring the run folder to every phone; an old one of that name goes."""
-    _require_all(
-        await fleet.put(phones, local, onphone.folder(run), timeout_seconds=timeout_seconds)
-    )
-
-
-def _require_all(outcome: Mapping[str, Exception | None]) -> None:
+    outcome = await fleet.put(phones, local, onphone.folder(run), timeout_seconds=timeout_seconds)
     if failed := [str(error) for error in outcome.values() if error is not None]:
         raise StagingError("; ".join(failed))

@@ -13,7 +13,7 @@ import numpy as np
 from fleetctl.provision.sources import Samples, SourceError
 from trainer.formats import Shard, ShardHeader
 
-_SHARDS_WANTED = 512
+_SHARDS_WANTED = 128
 _LEAST_BYTES, _MOST_BYTES = 128 * 1024, 16 * 1024 * 1024
 _BLOCK_PIXELS = 1 << 19
 LABEL_BYTES = 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path, PurePosixPath
 
 import asyncssh
@@ -13,6 +13,12 @@ import asyncssh
 from fleetctl.remote.faults import Fault, PhoneError
 
 Move = Callable[[asyncssh.SFTPClient], Awaitable[None]]
+
+
+async def put_each(sftp: asyncssh.SFTPClient, local: Iterable[Path], folder: str) -> None:
+    """Copy files into a folder of the phone, one after another; each appears there whole."""
+    for path in local:
+        await put(sftp, path, f"{folder}/{path.name}")
 
 
 async def put(sftp: asyncssh.SFTPClient, local: Path, remote: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -152,6 +152,15 @@ class Fleet:
         return await self._transfer(
             names, timeout_seconds, lambda sftp: files.put(sftp, local, remote)
         )
+
+    async def put_each(
+        self, name: str, local: Sequence[Path], folder: str, *, timeout_seconds: float
+    ) -> PhoneError | None:
+        """Copy files into a folder of one phone, in their order; each appears there whole."""
+        outcome = await self._transfer(
+            [name], timeout_seconds, lambda sftp: files.put_each(sftp, local, folder)
+        )
+        return outcome[name]
 
     async def get(
         self, name: str, remote: str, local: Path, *, timeout_seconds: float = 120

@@ -76,6 +76,19 @@ class Revocations:
 
 
 @dataclass(frozen=True, slots=True)
+class Holding:
+    """What a phone held of a data set at `time`: some or all files of the version that
+    `manifest`, a checksum, names."""
+
+    phone: str
+    data: str
+    manifest: str
+    files: int
+    of_files: int
+    time: float
+
+
+@dataclass(frozen=True, slots=True)
 class PhoneFacts:
     """Everything the state knows about one phone; `run` is the run that holds it."""
 

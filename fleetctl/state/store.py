@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -18,6 +19,7 @@ from fleetctl.state.facts import (
     Contact,
     Drain,
     Health,
+    Holding,
     Origin,
     PhoneFacts,
     PhoneState,
@@ -51,7 +53,13 @@ _SCHEMA_3 = """
 CREATE TABLE facts (phone TEXT PRIMARY KEY, time REAL NOT NULL, facts TEXT NOT NULL);
 """
 
-_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
+_SCHEMA_4 = """
+CREATE TABLE holdings (
+    phone TEXT NOT NULL, data TEXT NOT NULL, manifest TEXT NOT NULL, files INTEGER NOT NULL,
+    of_files INTEGER NOT NULL, time REAL NOT NULL, PRIMARY KEY (phone, data));
+"""
+
+_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
 """Statements that lead from each version of the database to the next; the first makes it."""
 
 SCHEMA_VERSION = len(_MIGRATIONS)
@@ -216,10 +224,27 @@ class State:
             rows = database.execute("SELECT phone, time, facts FROM facts").fetchall()
         return {phone: (moment, json.loads(said)) for phone, moment, said in rows}
 
+    def record_holdings(self, holdings: Iterable[Holding]) -> None:
+        """Note what phones hold of data sets; a phone with no file of one is struck out."""
+        with self._transaction() as database:
+            for each in holdings:
+                database.execute(
+                    "DELETE FROM holdings WHERE phone = ? AND data = ?", (each.phone, each.data)
+                )
+                if each.files:
+                    row = astuple(each)
+                    database.execute("INSERT INTO holdings VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def holdings(self) -> list[Holding]:
+        """What phones held of data sets when they were last asked, by data set and phone."""
+        with self._transaction("DEFERRED") as database:
+            rows = database.execute("SELECT * FROM holdings ORDER BY data, phone").fetchall()
+        return [Holding(*row) for row in rows]
+
     def forget(self, phones: Iterable[str], *, keep_drains: bool = False) -> None:
         """Drop all that is known of `phones`: others will bear their names. Raises Held."""
         names = list(phones)
-        tables = ["health", "contacts", "adb_tries", "revocations", "facts"]
+        tables = ["health", "contacts", "adb_tries", "revocations", "facts", "holdings"]
         tables += [] if keep_drains else ["drains"]
         with self._transaction() as database:
             holders = dict(database.execute("SELECT phone, run FROM allocations"))

@@ -223,3 +223,7 @@ def test_a_shard_that_went_bad_on_a_phone_is_sent_anew(rack: Any, short_job: str
     rack.podman("phone002", f"{PREFIX}/bin/truncate", "-s", "-1", shard)
     done = rack.fleetctl("launch", "--phones", "phone[001-002]", short_job)
     assert "data set digits copied to phone002" in done.stderr
+    listed = {each["name"]: each for each in rack.fleetctl_json("data", "list")["data"]}
+    held = {each["phone"]: each for each in listed["digits"]["phones"]}
+    assert held["phone002"]["current"]
+    assert held["phone002"]["files"] == held["phone002"]["of_files"] == listed["digits"]["shards"]

@@ -5,11 +5,14 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from data_formats import pixels, write_images, write_mnist
 
 from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.provision import data, keys, release
+from fleetctl.provision.sources import Options
 from standin import images
 from standin.engine import make_network, remove_network, runtime_options
 
@@ -29,6 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the controller makes for the phones: data set, release, plan of the shipped job."""
     folder = tmp_path_factory.mktemp("lab")
     data.add(data.Wish("digits"), folder / "home/phonerack/data")
+    make_sources(folder / "sources", folder / "home/phonerack/data")
     keys.fulfil(folder / "ssh", keys.Request("lab", {}))
     bundle = release.build("linux-x86_64", folder / "releases", folder / "ssh/release")
     with tarfile.open(bundle.bundle) as archive:
@@ -38,6 +42,20 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert job.train is not None
         build_plan(job.train, name, PHONES).write(folder / f"{name}.json")
     return folder
+
+
+def make_sources(sources: Path, home: Path) -> None:
+    """Files in published formats, for torchvision's own readers and for ours."""
+    labels = np.arange(60) % 10
+    write_mnist(
+        sources / "mnist", (pixels(60, 28, 28), labels), (pixels(20, 28, 28), labels[:20]),
+        packed=False,
+    )  # fmt: skip
+    classes = {name: [pixels(12, 12, 3) for _ in range(5)] for name in ("cat", "dog", "Emu")}
+    write_images(sources / "images/train", classes)
+    write_images(sources / "images/test", {"cat": [pixels(12, 12, 3)], "dog": [pixels(12, 12)]})
+    data.add(data.Wish("mnist", sources / "mnist"), home)
+    data.add(data.Wish("images", sources / "images", options=Options(12)), home)
 
 
 @pytest.fixture(scope="module")

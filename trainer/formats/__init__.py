@@ -33,6 +33,7 @@ from trainer.formats.progress import (
     progress_name,
 )
 from trainer.formats.scatter import held_samples, needed_shards
+from trainer.formats.staging import StagedFile, StagePlan, StoreOrder, Survey
 from trainer.formats.stored import CheckpointHeader, DataManifest, Shard, ShardHeader
 from trainer.strictjson import FormatError
 
@@ -63,7 +64,11 @@ __all__ = [
     "Progress",
     "Shard",
     "ShardHeader",
+    "StagePlan",
+    "StagedFile",
     "StartEvent",
+    "StoreOrder",
+    "Survey",
     "Verified",
     "event_from_json",
     "event_to_json",
