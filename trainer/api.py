@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from trainer import models
+from trainer import depthwise, models
 from trainer.data import Data, load
 from trainer.exchange.engine import Engine
 from trainer.formats import Plan, PlanError
@@ -67,6 +67,10 @@ def run(
                 "must be equally large: start one rank a phone"
             )
         group = engine if plan.exchange.enabled else None
+        if plan.kernels == "auto":
+            sample = torch.zeros(1, *data.train.images.shape[1:])
+            batch = plan.samples_per_rank[reporter.rank]
+            reporter.note(depthwise.speed_up(model, sample, batch))
         training = Training(plan, run_dir, reporter, group, model, data, loss)
         reporter.done(training.run())
     except BaseException as error:

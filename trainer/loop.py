@@ -62,7 +62,7 @@ class Training:
     def run(self) -> str:
         """Train to the end; returns the checksum of the parameters."""
         reporter, schedule = self._reporter, self._schedule
-        notes = self._begin()
+        notes = [*reporter.notes, *self._begin()]
         note = "; ".join(notes) or None
         reporter.event(StartEvent(time.time(), reporter.iteration, schedule.iterations, note))
         while reporter.iteration < schedule.iterations:

@@ -52,6 +52,8 @@ class Reporter:
         self.iteration = 0
         """Iterations that are done."""
         self.test_accuracy: float | None = None
+        self.notes: list[str] = []
+        """What a person should know of the start; in its event."""
         self._progress_written = 0.0
         self._ended = False
 
@@ -60,6 +62,13 @@ class Reporter:
         if self.rank == 0:
             with (self._run_dir / EVENTS).open("a") as file:
                 file.write(event_to_json(event) + "\n")
+
+    def note(self, text: str) -> None:
+        """Rank 0's goes into the event of the start, another's into its log."""
+        if text and self.rank == 0:
+            self.notes.append(text)
+        elif text:
+            print(f"{self.phone} (rank {self.rank}): {text}", flush=True)
 
     def progress(self, progress: Progress) -> None:
         last = progress.iteration == progress.iterations

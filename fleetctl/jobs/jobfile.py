@@ -94,6 +94,7 @@ class Train(Strict):
     schedule: Literal["constant", "cosine"] = "constant"
     seed: int = Field(0, ge=0)
     threads: PositiveInt = 1
+    kernels: Literal["auto", "off"] = "auto"
     evaluate_every_epochs: PositiveInt = 1
     exchange: ExchangeOptions = ExchangeOptions()
     checkpoint: Checkpoints = Checkpoints()

@@ -48,6 +48,7 @@ def build_plan(
         schedule=train.schedule,
         seed=train.seed,
         threads=train.threads,
+        kernels=train.kernels,
         exchange=Exchange(**train.exchange.model_dump()),
         switches=tuple(switches) if any(switches) else (),
         checkpoint=CheckpointSpec(**train.checkpoint.model_dump()),

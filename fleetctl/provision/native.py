@@ -1,7 +1,7 @@
-"""Compile the native library for a target by zig, and tell which processor it then needs.
+"""Compile the native libraries for a target by zig, and tell which processor they then need.
 
-The library asks nothing of its loader: no C library, no relocations in code, segments that fit
-pages of any size. So one recipe serves bionic, glibc and musl.
+They ask nothing of their loader: no C library, no relocations in code, segments that fit pages of
+any size. So one recipe serves bionic, glibc and musl.
 """
 
 from __future__ import annotations
@@ -16,14 +16,21 @@ from pathlib import Path
 from fleetctl.errors import FleetError
 
 HOSTNAME_LIBRARY = "libphonerack_hostname.so"
-SOURCE = Path("trainer/native/hostname.c")
+KERNEL_LIBRARY = "libphonerack_kernels.so"
+SOURCES = Path("trainer/native")
+LIBRARIES = {HOSTNAME_LIBRARY: SOURCES / "hostname.c", KERNEL_LIBRARY: SOURCES / "depthwise.c"}
+"""By the file that each is compiled from; it may include others of that folder."""
 
 _FLAGS = (
     "-shared", "-nostdlib", "-ffreestanding", "-fno-builtin", "-fPIC", "-O2", "-g0", "-s",
     "-fno-stack-protector", "-fno-sanitize=all", "-fvisibility=hidden", "-Wall", "-Werror",
     # Android 15 has kernels with pages of 16 KiB; 64 KiB suits any.
-    "-Wl,-z,max-page-size=65536", f"-Wl,-soname,{HOSTNAME_LIBRARY}",
+    "-Wl,-z,max-page-size=65536",
 )  # fmt: skip
+
+# What Android's own compiler does, for all, so that what is emulated is what phones run: a register
+# that Android keeps to itself, and a way around an error of early Cortex-A53.
+_ALIKE = {"aarch64": "+reserve_x18+fix_cortex_a53_835769", "x86_64": ""}
 
 # What generated code may use beyond what every processor of its kind has: zig's word -> the
 # kernel's. All else that zig lists is tuning, or speaks to the kernel only.
@@ -51,12 +58,12 @@ _KERNEL_WORDS: dict[str, dict[str, tuple[str, ...]]] = {
 
 
 class CompileError(FleetError):
-    """The native library cannot be compiled."""
+    """A native library cannot be compiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a bundle is built for. The library needs no C library, so none is implied."""
+    """What a bundle is built for. The libraries need no C library, so none is implied."""
 
     machine: str
     """As uname says it."""
@@ -66,8 +73,9 @@ class Target:
     """Every instruction of this one (zig's -mcpu) may be used."""
 
 
-# ARMv8.0 is what any 64-bit phone has. More is not asked for: nothing here would run faster by it,
-# and the Exynos 9810 has cores that lack what its kernel promises for all of them.
+# ARMv8.0, with its vectors, is what any 64-bit phone has. More is not asked for: nothing here would
+# run faster by it, and the Exynos 9810 has cores that lack what its kernel promises for all of
+# them. On x86-64 the kernels have code for AVX2 as well, and ask the processor before they run it.
 TARGETS = {
     "termux-aarch64": Target("aarch64", "aarch64-linux-android", "generic"),
     "linux-aarch64": Target("aarch64", "aarch64-linux-musl", "generic"),
@@ -76,16 +84,25 @@ TARGETS = {
 
 
 def recipe() -> tuple[str, ...]:
-    """All that decides about the library beside its source and the compiler's version."""
-    return (*_FLAGS, *(f"{name} {target}" for name, target in TARGETS.items()))
+    """All that decides about the libraries beside their sources and the compiler's version."""
+    targets = (f"{name} {target}" for name, target in TARGETS.items())
+    made_of = (f"{name} {source}" for name, source in LIBRARIES.items())
+    return (*_FLAGS, str(_ALIKE), *made_of, *targets)
 
 
-def compile_library(root: Path, target: Target) -> bytes:
-    """The library of the sources below `root`. Raises CompileError with what zig said."""
+def sources(root: Path) -> dict[str, bytes]:
+    """All that is compiled below `root`, by path."""
+    found = sorted(path for path in (root / SOURCES).iterdir() if path.suffix in (".c", ".h"))
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def compile_library(root: Path, name: str, target: Target) -> bytes:
+    """One of LIBRARIES, of the sources below `root`. Raises CompileError with what zig said."""
     with tempfile.TemporaryDirectory(prefix="phonerack-") as scratch:
-        library = Path(scratch) / HOSTNAME_LIBRARY
-        output = ("-o", str(library), str(root / SOURCE))
-        _zig("cc", "-target", target.triple, f"-mcpu={target.processor}", *_FLAGS, *output)
+        library = Path(scratch) / name
+        kind = ("-target", target.triple, f"-mcpu={target.processor}{_ALIKE[target.machine]}")
+        files = (f"-Wl,-soname,{name}", "-o", str(library), str(root / LIBRARIES[name]))
+        _zig("cc", *kind, *_FLAGS, *files)
         return library.read_bytes()
 
 

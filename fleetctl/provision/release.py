@@ -82,16 +82,14 @@ def build(
     if processor is not None:
         made_for = replace(made_for, processor=processor)
     python = _python_files()
-    source = (_ROOT / native.SOURCE).read_bytes()
-    version = _version({**python, str(native.SOURCE): source}, processor)
+    version = _version({**python, **native.sources(_ROOT)}, processor)
     path = _path(folder, version, target)
     if is_good(path, key):
         return _describe(path, version, target, key, changed=False)
     if check:
         return Bundle(version, target, str(path), "", signing.allowed_signers(key), changed=True)
-    files = {
-        **python,
-        f"lib/{native.HOSTNAME_LIBRARY}": native.compile_library(_ROOT, made_for),
+    libraries = {
+        f"lib/{name}": native.compile_library(_ROOT, name, made_for) for name in native.LIBRARIES
     }
     cpu = {
         "machine": made_for.machine,
@@ -99,7 +97,9 @@ def build(
         "features": native.needed_features(made_for),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(path, pack(files, {"version": version, "target": target, "cpu": cpu}, key))
+    write_atomic(
+        path, pack({**python, **libraries}, {"version": version, "target": target, "cpu": cpu}, key)
+    )
     return _describe(path, version, target, key, changed=True)
 
 

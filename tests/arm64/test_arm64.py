@@ -121,6 +121,14 @@ def test_the_library_loads_and_answers(phone, library, processor) -> None:
     assert said.split() == ["aarch64", "phone007", "phone007", "aarch64"]
 
 
+@pytest.mark.parametrize("processor", [OLD, NEW])
+def test_the_kernels_equal_float64(phone, library, processor) -> None:
+    kernels = Path(library).with_name(native.KERNEL_LIBRARY)
+    program = "/src/tests/trainer/depthwise_reference.py"
+    said = phone.run("python3", program, str(kernels), "30", processor=processor)
+    assert said.split() == ["equal:", "plain,", "vectors"]
+
+
 def test_preloaded_it_names_the_phone(phone, library) -> None:
     program = "import os, socket; print(socket.gethostname(), os.uname().nodename)"
     said = phone.run("env", f"LD_PRELOAD={library}", "python3", "-c", program)

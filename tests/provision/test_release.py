@@ -59,6 +59,7 @@ def test_it_holds_what_a_phone_runs_and_nothing_else(bundles) -> None:
         "python/prometheus_client/exposition.py",
         "python/prometheus_client/LICENSE",
         f"lib/{native.HOSTNAME_LIBRARY}",
+        f"lib/{native.KERNEL_LIBRARY}",
     } <= files.keys()
     assert {name.split("/")[1] for name in files if name.startswith("python/")} == {
         "trainer",
@@ -169,17 +170,25 @@ def test_the_command_prints_one_json_line(tmp_path, key) -> None:
     assert "windows: no such target; known: termux-aarch64" in wrong.stderr
 
 
-@pytest.mark.parametrize("target", list(native.TARGETS))
-def test_the_library_asks_nothing_of_its_loader(bundles, target) -> None:
-    library = elf.read(content(bundles[target])[f"lib/{native.HOSTNAME_LIBRARY}"])
+SYMBOLS = {
+    native.HOSTNAME_LIBRARY: {"gethostname": True, "uname": True},
+    native.KERNEL_LIBRARY: {"phonerack_depthwise": True, "phonerack_best_variant": True},
+}
+
+
+@pytest.mark.parametrize("name", native.LIBRARIES)
+@pytest.mark.parametrize("target", native.TARGETS)
+def test_a_library_asks_nothing_of_its_loader(bundles, target, name) -> None:
+    library = elf.read(content(bundles[target])[f"lib/{name}"])
     assert library.machine == MACHINES[target]
-    assert library.symbols == {"gethostname": True, "uname": True}
+    assert library.symbols == SYMBOLS[name]
     assert elf.complaints(library) == []
 
 
-def test_what_runs_under_emulation_is_the_phones_library_to_the_bit(bundles) -> None:
-    name = f"lib/{native.HOSTNAME_LIBRARY}"
-    assert content(bundles["termux-aarch64"])[name] == content(bundles["linux-aarch64"])[name]
+@pytest.mark.parametrize("name", native.LIBRARIES)
+def test_what_runs_under_emulation_is_the_phones_library_to_the_bit(bundles, name) -> None:
+    phones, emulated = bundles["termux-aarch64"], bundles["linux-aarch64"]
+    assert content(phones)[f"lib/{name}"] == content(emulated)[f"lib/{name}"]
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ class Plan(Document):
     seed: int = 0
     threads: int = 1
     """Compute threads of torch on each phone."""
+    kernels: Literal["auto", "off"] = "auto"
+    """Our kernels where each phone measures that they are faster than torch; or torch alone."""
     exchange: Exchange = field(default_factory=Exchange)
     switches: tuple[str, ...] = ()
     """Each rank's switch, for reduces that ask; "" is one that the rack file does not say."""
