@@ -52,6 +52,7 @@ def _print_json(app: App, cabling: Cabling, problems: Mapping[str, SwitchError])
         {
             "rack": app.rack.name,
             "right": list(cabling.right),
+            "behind": dict(cabling.behind),
             "findings": [
                 {**asdict(item), "spot": item.spot and item.spot._asdict()}
                 for item in cabling.findings
@@ -65,10 +66,14 @@ def _print_json(app: App, cabling: Cabling, problems: Mapping[str, SwitchError])
 
 def _print_text(cabling: Cabling, problems: Mapping[str, SwitchError]) -> None:
     from fleetctl.cli.output import print_table, progress
+    from fleetctl.rack.nodesets import fold
 
     for problem in problems.values():
         progress().print(str(problem), style="red", markup=False)
     click.echo(f"{len(cabling.right)} phones are where the rack file says")
+    for switch in dict.fromkeys(cabling.behind.values()):
+        mine = fold([phone for phone, name in cabling.behind.items() if name == switch])
+        click.echo(f"{mine}: behind {switch}, which is unmanaged and does not tell the port")
     if cabling.findings:
         print_table(
             ["WHAT", "PHONE", "FOUND"],

@@ -61,12 +61,15 @@ class Cabling:
     """All findings, the fewest exchanges of plugs that mend what plugs can mend, and the rest.
 
     `adoptable` are MACs that stood alone at the port of a phone that has none, or another.
+    `behind` are phones that an unmanaged switch of theirs leads to, by its name: the switch is
+    right, and at which of its ports they are nobody can tell.
     """
 
     right: tuple[str, ...]
     findings: tuple[Finding, ...]
     mend: tuple[Exchange[Spot], ...]
     adoptable: Mapping[str, str] = field(default_factory=dict)
+    behind: Mapping[str, str] = field(default_factory=dict)
 
 
 def compare(rack: Rack, views: Mapping[str, View | None]) -> Cabling:
@@ -94,8 +97,11 @@ class _Comparison:
                     self.seen.setdefault(mac, []).append(Spot(name, port))
 
     def result(self) -> Cabling:
-        findings, right, adoptable = [], [], {}
+        findings, right, adoptable, behind = [], [], {}, {}
         for phone in self.rack.phones.values():
+            if switch := self._unmanaged(phone):
+                behind[phone.name] = switch
+                continue
             found = self._phone(phone)
             if found is None:
                 right.append(phone.name)
@@ -110,7 +116,7 @@ class _Comparison:
             if found.kind in ("crowded", "replaced", "not-enrolled")
         }
         findings += [*self._strangers(told), *self._neighbours()]
-        return Cabling(tuple(right), tuple(findings), tuple(self._mend()), adoptable)
+        return Cabling(tuple(right), tuple(findings), tuple(self._mend()), adoptable, behind)
 
     # --- one phone ------------------------------------------------------------------------------
 
@@ -127,10 +133,18 @@ class _Comparison:
             return self._at_home(phone, home, elsewhere)
         if elsewhere:
             return self._away(phone, home, elsewhere[0])
-        if self.views.get(home.switch) is None:
+        if self.views.get(home.switch) is None and self._toward(phone) in (None, home.switch):
             what = f"{phone.name}: what is at {home} is unknown, {home.switch} was not read"
             return Finding("unknown", phone.name, home, what)
         return self._gone(phone, home)
+
+    def _unmanaged(self, phone: Phone) -> str | None:
+        """The phone's switch, where it is unmanaged and the phone is surely behind it."""
+        home = _home(phone)
+        if home is None or self.rack.switches[home.switch].platform != "unmanaged":
+            return None
+        is_there = not self._places(phone) and self._toward(phone) == home.switch
+        return home.switch if is_there else None
 
     def _at_home(self, phone: Phone, home: Spot, elsewhere: list[Spot]) -> Finding | None:
         if elsewhere:
@@ -190,6 +204,11 @@ class _Comparison:
         spots = [spot for spot in self.seen.get(normal_mac(phone.mac or ""), ()) if self._up(spot)]
         ends = [spot for spot in spots if self.views.get(self._leads_to(spot)) is None]
         return next(iter((*ends, *spots)), None)
+
+    def _toward(self, phone: Phone) -> str | None:
+        """Where the uplink leads behind which the phone must be; None where there is none."""
+        beyond = self._beyond(phone)
+        return self._leads_to(beyond) if beyond else None
 
     def _leads_to(self, spot: Spot) -> str:
         for bundle in self.rack.switches[spot.switch].bundles:

@@ -25,7 +25,8 @@ class PortIntent:
 
     `label` makes its description: the phone's name, or where an uplink leads to. `bundle` is
     the number of the LACP bundle that it belongs to. Reserved ports are never touched. A port that
-    somebody has cut off stays so.
+    somebody has cut off stays so. A `native` uplink leads to a switch that knows no VLANs: the
+    phones' is untagged there.
     """
 
     number: int
@@ -34,6 +35,7 @@ class PortIntent:
     label: str
     bundle: int | None = None
     cut: Cut | None = None
+    native: bool = False
 
     @property
     def description(self) -> str:
@@ -90,7 +92,10 @@ def intend(
 
     `cuts` are phones whose port is cut off.
     """
-    wide = [bundle for bundle in switch.bundles if len(bundle.ports) > 1]
+    simple = {name for name, other in rack.switches.items() if other.platform == "unmanaged"}
+    wide = [
+        bundle for bundle in switch.bundles if len(bundle.ports) > 1 and bundle.to not in simple
+    ]
     bundles = tuple(
         BundleIntent(number, f"uplink-{bundle.to}") for number, bundle in enumerate(wide, 1)
     )
@@ -105,8 +110,9 @@ def intend(
         if number in switch.reserved:
             return PortIntent(number, interface, "reserved", "reserved")
         if number in switch.uplinks:
-            label = f"uplink-{leads_to.get(number, number)}"
-            return PortIntent(number, interface, "uplink", label, member_of.get(number))
+            to = leads_to.get(number, "")
+            label, bundle = f"uplink-{to or number}", member_of.get(number)
+            return PortIntent(number, interface, "uplink", label, bundle, native=to in simple)
         if number in phones:
             name = phones[number]
             return PortIntent(number, interface, "phone", name, cut=cuts.get(name))

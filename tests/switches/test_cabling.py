@@ -194,12 +194,19 @@ def test_an_uplink_that_leads_elsewhere(heard: dict[int, str], told: str) -> Non
     assert told in finding.message
 
 
-def test_an_unmanaged_switch_need_not_answer() -> None:
+def test_phones_of_an_unmanaged_switch_are_behind_it_or_named() -> None:
     rack = a_rack(("cisco_ios", "unmanaged"))
-    seen = views(HOMES, blind=("sw2",))
+    places = at(phone005=Spot("sw1", 5), phone006=None)
+    del places[mac(7)]
+    seen = views(places, blind=("sw2",))
     assert seen["sw1"]
     cabling = compare(rack, {**seen, "sw1": View(seen["sw1"].macs, {})})
-    assert {kind for kind, _ in found(cabling)} == {"unknown"}
+    assert cabling.behind == {"phone008": "sw2"}
+    assert cabling.right == tuple(f"phone00{n}" for n in range(1, 5))
+    assert found(cabling) == [
+        *(("wrong-switch", "phone005"), ("behind-uplink", "phone006")),
+        ("unknown", "phone007"),
+    ]
 
 
 def test_lldp_that_could_not_be_read_says_nothing() -> None:

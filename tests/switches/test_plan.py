@@ -294,3 +294,24 @@ def test_48_ports_take_about_as_many_lines_as_people_measured() -> None:
     assert 350 < len(case.plan().commands) < 400
     case.converge()
     assert case.plan().commands == ()
+
+
+@pytest.mark.parametrize("name", ["cisco_ios", "arista_eos"])
+def test_what_leads_to_an_unmanaged_switch_carries_the_phones_untagged(name: str) -> None:
+    """It knows no VLANs, and no bundles; whatever is tagged it passes on as it comes."""
+    rack = small_rack(name)
+    beside = replace(rack, switches=rack.switches | {"sw2": Switch("sw2")})
+    case = make_case(name, beside)
+    case.converge()
+    effects = case.switch.effects()
+    ports = {port.number: effects[port.interface] for port in case.intent.ports}
+    for number in (7, 8):
+        found = ports[number]
+        assert (found.untagged, found.tagged, found.group) == (10, frozenset({20}), None)
+    assert (ports[9].untagged, ports[9].tagged) == (None, frozenset({10, 20}))
+    assert case.plan().commands == ()
+    # Without VLANs of its own the rack is untagged everywhere.
+    flat = make_case(name, replace(beside, network=replace(rack.network, vlan=1, vlans={1: "x"})))
+    flat.converge()
+    assert flat.switch.effects()[flat.intent.ports[6].interface].untagged == 1
+    assert not any("native" in line for line in flat.switch.running().splitlines())

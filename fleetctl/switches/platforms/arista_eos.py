@@ -55,7 +55,7 @@ class Switch(IosLike):
             # What the members of a bundle carry is said at the bundle.
             yield f"{BUNDLE}{port.bundle} mode active"
         elif port.role == "uplink":
-            yield from self.trunk_lines(intent)
+            yield from self.trunk_lines(intent, port.native)
         elif port.role == "unused":
             yield "shutdown"
         else:

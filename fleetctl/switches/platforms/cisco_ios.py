@@ -77,7 +77,7 @@ class Switch(IosLike):
     def intended_port(self, port: PortIntent, intent: SwitchIntent) -> Iterator[str]:
         yield f"description {port.description}"
         if port.role == "uplink":
-            yield from self.trunk_lines(intent)
+            yield from self.trunk_lines(intent, port.native)
             if port.bundle:
                 yield f"{BUNDLE}{port.bundle} mode active"
             return

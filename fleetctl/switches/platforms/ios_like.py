@@ -145,8 +145,9 @@ class IosLike(Platform):
                 config[f"interface {port.interface}"] = tuple(self.intended_port(port, intent))
         return {header: self.normal_lines(lines) for header, lines in config.items()}
 
-    def trunk_lines(self, intent: SwitchIntent) -> tuple[str, ...]:
-        return (f"{ALLOWED}{fold_vlans(intent.vlans)}", "switchport mode trunk")
+    def trunk_lines(self, intent: SwitchIntent, native: bool = False) -> tuple[str, ...]:
+        lines = (f"{ALLOWED}{fold_vlans(intent.vlans)}", "switchport mode trunk")
+        return (f"{NATIVE}{intent.vlan}", *lines) if native else lines
 
     def _intended_snmp(self, intent: SwitchIntent) -> dict[str, tuple[str, ...]]:
         if not (intent.snmp_community and intent.readers):
