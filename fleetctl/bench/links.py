@@ -136,7 +136,9 @@ def slow_phones(
                 twin for twin, mbits in speeds.items() if mbits is not None and mbits < _GIGABIT
             ]
             if len(slow) != 1:
-                found[" or ".join(twins)] = what
+                fine = all(mbits is not None and mbits >= _GIGABIT for mbits in speeds.values())
+                other = f"carries {goodput:.0f} Mb/s over two links of 1000 Mb/s"
+                found[" or ".join(twins)] = other if fine else what
             elif slow == [name]:
                 found[name] = what
             continue

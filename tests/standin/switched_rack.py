@@ -22,6 +22,7 @@ PLATFORMS = {"sw1": "cisco_ios", "sw2": "arista_eos"}
 SPEED = 60
 """Timers of the switches run so many times as fast: a minute is a second."""
 
+COMMUNITY = "Readers0nly"
 MTU = 2000
 """More than a new IOS switch lets through."""
 
@@ -154,7 +155,7 @@ phones:
     def fleetctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [Path(sys.executable).with_name("fleetctl"), *arguments],
-            env={**self.environment, "SWITCH_PASSWORD": PASSWORD},
+            env={**self.environment, "SWITCH_PASSWORD": PASSWORD, "SNMP_COMMUNITY": COMMUNITY},
             text=True,
             capture_output=True,
             timeout=300,
@@ -169,6 +170,7 @@ phones:
         os.environ["SWITCH_PASSWORD"] = PASSWORD
         rack, paths = load_rack(self.file), RackPaths(self.name, self.home)
         patience = Patience(line_seconds=60, connect_seconds=60)
+        os.environ["SNMP_COMMUNITY"] = COMMUNITY
         answers = Switches(rack, paths, patience=patience).provision()
         return [getattr(answer, "result", str(answer)) for answer in answers.values()]
 

@@ -233,6 +233,17 @@ def test_switches_are_made_troublesome_by_hand_and_configured_all_the_same(
     assert "latency" not in rack.standin("switch")
 
 
+def test_a_port_is_cut_off_and_given_back(rack: SwitchedRack) -> None:
+    off = rack.fleetctl("power", ONE, "--port", "off")
+    assert off.returncode == 0, off.stderr
+    assert not rack.has_carrier(ONE)
+    assert "description phone001-off" in rack.show("sw1", "show running-config")
+    assert rack.provision() == ["unchanged", "unchanged"]
+    on = rack.fleetctl("power", ONE, "--port", "on")
+    assert on.returncode == 0, on.stderr
+    assert together(rack, ONE, TWO)
+
+
 @pytest.mark.soak
 def test_a_session_that_drops_in_mid_push_leaves_the_old_configuration(rack: SwitchedRack) -> None:
     wrong = ("description wrong", "no spanning-tree bpduguard", "speed 100")
