@@ -84,6 +84,8 @@ class Prepared:
     plan: Plan | None
     mpirun: tuple[str, ...]
     series: OpenMpiSeries
+    trainer_alone: bool
+    """Whether the ranks run the trainer, not a program of the user's."""
     addresses: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -163,7 +165,8 @@ def prepare(
     program = [onphone.SHELL, "rank.sh", *(job.command or trainer)]
     addresses = {phone: rack.phones[phone].address for phone in chosen.phones}
     line = tuple(mpirun.arguments(world, program))
-    return Prepared(name, chosen, plan, line, world.series, addresses)
+    alone = job.command is None
+    return Prepared(name, chosen, plan, line, world.series, alone, addresses)
 
 
 async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFolder, Prepared]:
@@ -338,11 +341,11 @@ def _fill_stage(
     (stage / "hostfile").write_text(mpirun.hostfile(addresses))
     start = onphone.start_script(run.name, prepared.mpirun, prepared.series, addresses[0])
     (stage / "start.sh").write_text(start)
-    told = prepared.plan is not None
-    (stage / "rank.sh").write_text(
-        onphone.rank_script(run.name, phones, addresses, interfaces, told=told)
+    script = onphone.rank_script(
+        run.name, phones, addresses, interfaces, told=prepared.trainer_alone
     )
-    if told:
+    (stage / "rank.sh").write_text(script)
+    if prepared.plan is not None:
         shutil.copy2(run.plan_file, stage / "plan.json")
     files = run.path / "files"
     if files.exists():

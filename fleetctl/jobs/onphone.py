@@ -101,8 +101,8 @@ def rank_script(
 ) -> str:  # fmt: skip
     """`rank.sh`: one rank of a run, on whichever phone. Gives torch.distributed its variables.
 
-    `told`: the program leaves the final record by which the run is judged. One that knows nothing
-    of us does not; then this writes it, from the exit code.
+    `told`: the program always leaves the final record by which the run is judged, as the trainer
+    does. Any other may not; then this writes it, from the exit code.
     """
     cases = "\n".join(
         f"{rank}) phone={phone} interface={interface or ''} ;;"
@@ -131,10 +131,11 @@ _EXECUTE = 'exec "$@"\n'
 
 
 def _leave_word(run: str) -> str:
-    """Shell: runs the rank's program, and writes its final record."""
+    """Shell: runs the rank's program, and writes its final record unless it has done so."""
     return f"""\
 "$@"
 code=$?
+[ -e "rank-$RANK.final.json" ] && exit $code
 if [ $code -eq 0 ]; then status=done reason=null; else
   status=failed reason="\\"exit code $code\\""
 fi

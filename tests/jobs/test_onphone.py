@@ -166,6 +166,12 @@ def test_a_rank_of_a_plain_command_gets_its_variables_and_leaves_its_word(
     assert json.loads((folder / "rank-1.final.json").read_text())["version"] == 1
 
 
+def test_a_program_that_has_left_its_word_keeps_it(folder: Path) -> None:
+    rank_script(folder, told=False)
+    sh(f"cd {folder} && sh rank.sh sh -c 'echo mine >rank-1.final.json; exit 3'", **STARTED)
+    assert sh(onphone.read_finals(RUN)).stdout == "mine\n"
+
+
 def test_a_rank_that_knows_us_gets_the_same_variables_and_speaks_for_itself(folder: Path) -> None:
     rank_script(folder, told=True)
     done = sh(f"cd {folder} && sh rank.sh sh -c '{SHOW}'", **STARTED)

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,31 +37,6 @@ def test_a_job_trains_and_its_folder_tells_all_of_it(rack: Any, short_job: str) 
         "phone[001-003]"
     ]
     assert left_over(rack, job["name"]) == ""
-
-
-def test_an_unmodified_torch_distributed_program_runs(rack: Any, tmp_path: Path) -> None:
-    (tmp_path / "sums.py").write_text(
-        "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('gloo')\n"
-        "total = torch.tensor([dist.get_rank() + 1.0])\n"
-        "dist.all_reduce(total)\n"
-        "print('the sum is', total.item(), flush=True)\n"
-        "dist.destroy_process_group()\n"
-    )
-    done = subprocess.run(
-        ["fleetctl", "launch", "--phones", "phone[001-003]", "--", "python", "sums.py"],
-        cwd=tmp_path,
-        env=rack.env,
-        text=True,
-        capture_output=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    assert sorted(re.findall(r"(phone\d+): the sum is 6.0", done.stdout)) == [
-        "phone001",
-        "phone002",
-        "phone003",
-    ]
 
 
 def test_a_rank_that_fails_fails_the_run_by_name(rack: Any) -> None:
