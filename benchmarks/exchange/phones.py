@@ -15,9 +15,20 @@ from fleetctl.rack import Rack, RackPaths
 
 FOLDER = "phonerack/bench"
 IPERF_SECONDS = 3
+_INTERFACE = """import fcntl, socket, struct, sys
+asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for name in (kind + str(i) for kind in ("eth", "wlan", "usb") for i in range(4)):
+    try:  # Android allows this question (SIOCGIFADDR), but no list
+        answer = fcntl.ioctl(asking, 0x8915, struct.pack("256s", name.encode()))
+    except OSError:
+        continue
+    if socket.inet_ntoa(answer[20:24]) in sys.argv:
+        print(name)
+"""
 _AS_RANK = (
-    'export RANK=$OMPI_COMM_WORLD_RANK; i=$(for each in /sys/class/net/*; do echo "${each##*/}"; '
-    'done | grep -v ^lo | head -n 1); export GLOO_SOCKET_IFNAME=${i:-eth0}; exec "$@"'
+    "export RANK=$OMPI_COMM_WORLD_RANK; "
+    "GLOO_SOCKET_IFNAME=$(python interface.py $HOSTS); export GLOO_SOCKET_IFNAME; "
+    'exec "$@"'
 )
 
 
@@ -41,7 +52,7 @@ class Phones:
 
     def put(self, names: Sequence[str], *files: Path, **texts: str) -> None:
         """Files into the bench folder of phones; `texts` by name, whose `_` stands for a dot."""
-        contents = {file.name: file.read_text() for file in files}
+        contents = {file.name: file.read_text() for file in files} | {"interface.py": _INTERFACE}
         contents |= {name.replace("_", "."): text for name, text in texts.items()}
         for name in names:
             for file, text in contents.items():
@@ -57,7 +68,7 @@ class Phones:
             *("mpirun", "--host", hosts, "-n", str(len(names)), "--map-by", "ppr:1:node"),
             *(word for name, value in parameters for word in ("--mca", name, value)),
             *("-x", "PYTHONPATH", "-x", "WORLD_SIZE", "-x", "MASTER_ADDR", "-x", "MASTER_PORT"),
-            *("-x", "USE_LIBUV", "--wdir", f"$HOME/{FOLDER}"),
+            *("-x", "USE_LIBUV", "-x", "HOSTS", "--wdir", f"$HOME/{FOLDER}"),
             *("sh", "-c", _AS_RANK, "rank", "python", *program),
         ]
         line = " ".join(word if word.startswith("$HOME") else shlex.quote(word) for word in command)
@@ -67,6 +78,7 @@ class Phones:
             "MASTER_ADDR": self.rack.phones[names[0]].address,
             "MASTER_PORT": str(random.randrange(20000, 30000)),  # noqa: S311
             "USE_LIBUV": "0",
+            "HOSTS": f'"{hosts.replace(",", " ")}"',
         }
         exports = " ".join(f"{name}={value}" for name, value in variables.items())
         output = self.run(names[0], f"export {exports}; {line}")

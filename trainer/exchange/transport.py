@@ -7,6 +7,7 @@ initialisation included, must be called from one thread: MPI is initialised as F
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ _LIBRARIES = ("libmpi.so.40", "libmpi.so")
 _THREAD_FUNNELED = 1
 _SUCCESS = 0
 _ERROR_STRING_BYTES = 512
+_VERSION_BYTES = 512
 _IN_PLACE = ctypes.c_void_p(1)
 _TYPES = {"float32": "float", "float64": "double", "uint8": "unsigned_char", "int64": "int64_t"}
 
@@ -82,6 +84,20 @@ class MpiTransport:
             raise TransportError("MPI_Init_thread: this Open MPI was built without threads")
         self.rank = self._number("MPI_Comm_rank")
         self.size = self._number("MPI_Comm_size")
+        self._compare_with_mpirun()
+
+    def _compare_with_mpirun(self) -> None:
+        """Another MPI's mpirun, or another series', leaves each rank in a world of its own."""
+        told = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE")
+        if told is None or int(told) == self.size:
+            return
+        text, length = ctypes.create_string_buffer(_VERSION_BYTES), ctypes.c_int()
+        self._mpi.MPI_Get_library_version(text, ctypes.byref(length))
+        version = text.value.decode(errors="replace").split(",")[0]
+        raise TransportError(
+            f"mpirun started {told} ranks, but {version} is alone in its world: they are not of "
+            "one MPI; see `command -v mpirun` on this phone, then site.yml -t openmpi"
+        )
 
     def send(self, data: np.ndarray, peer: int, tag: int = 0) -> _Message:
         """Start to send `data` (contiguous); it must not change until the message is done."""

@@ -59,10 +59,9 @@ def test_many_phones_equal_one_process(one_process, tmp_path, samples, bucket_by
     [
         (Exchange(reduce="hierarchical", bucket_bytes=20_000), 1e-4),
         (Exchange(reduce="gloo", bucket_bytes=20_000), 1e-4),
-        (Exchange(reduce="mpi", bucket_bytes="each"), 1e-4),
         (Exchange(codec="half", bucket_bytes="each"), 3e-2),
     ],
-    ids=["hierarchical", "gloo", "mpi", "half"],
+    ids=["hierarchical", "gloo", "half"],
 )
 def test_whatever_the_exchange_phones_equal_one_process(
     one_process, tmp_path, exchange, tolerance
