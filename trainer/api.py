@@ -10,10 +10,10 @@ import torch
 from trainer import depthwise, models
 from trainer.data import Data, load
 from trainer.exchange.engine import Engine
-from trainer.formats import Plan, PlanError
+from trainer.formats import Plan, PlanError, fitted_to, misfit
 from trainer.loop import Training, TrainingError
+from trainer.optimizers import Loss, build_loss
 from trainer.report import Reporter, explain, reporting
-from trainer.step import Loss
 
 PLAN = "plan.json"
 
@@ -21,15 +21,16 @@ PLAN = "plan.json"
 def fit(
     model: torch.nn.Module | None = None,
     data: Data | None = None,
-    loss: Loss = torch.nn.functional.cross_entropy,
+    loss: Loss | None = None,
     *,
     plan: Plan | str | os.PathLike[str] = PLAN,
 ) -> float:
     """Train `model` on all phones of the run; returns the test accuracy.
 
     Called by every rank of a program that `fleetctl launch` started in the run folder, where
-    plan.json says how. Model and data default to those that the plan names. Rank 0's parameters
-    are the first ones of all ranks. Failures are raised after the rank has recorded them.
+    plan.json says how. Model, data and loss default to those that the plan names. Rank 0's
+    parameters are the first ones of all ranks. Failures are raised after the rank has recorded
+    them.
     """
     chosen = plan if isinstance(plan, Plan) else Plan.read(plan)
     chosen.check()
@@ -52,13 +53,15 @@ def run(
     reporter: Reporter,
     model: torch.nn.Module | None = None,
     data: Data | None = None,
-    loss: Loss = torch.nn.functional.cross_entropy,
+    loss: Loss | None = None,
 ) -> float:
     """Train as `plan` says; `run_dir` receives progress, checkpoints and the last word."""
-    torch.set_num_threads(plan.threads)
+    torch.set_num_threads(plan.threads if plan.threads != "auto" else 1)
+    torch.use_deterministic_algorithms(plan.deterministic)
     torch.manual_seed(plan.seed)
-    model = models.build(plan.model) if model is None else model
+    loss = build_loss(plan.loss) if loss is None else loss
     data = load(_data_folder(plan.data.path), plan, reporter.rank) if data is None else data
+    model = _build_model(plan, data) if model is None else model
     engine = Engine.of(plan)
     try:
         if engine.size != len(plan.phones):
@@ -83,3 +86,13 @@ def run(
     engine.close()
     assert reporter.test_accuracy is not None  # noqa: S101
     return reporter.test_accuracy
+
+
+def _build_model(plan: Plan, data: Data) -> torch.nn.Module:
+    """The plan's model for this data set. Raises PlanError if the two do not fit."""
+    channels, *sides = data.train.images.shape[1:]
+    crop = plan.data.crop_pixels
+    shape = (channels, crop, crop) if crop else (channels, *sides)
+    if reason := misfit(plan.model, shape, data.classes):
+        raise PlanError(f"{reason} ({plan.data.name})")
+    return models.build(fitted_to(plan.model, shape, data.classes))

@@ -33,18 +33,58 @@ class Checkpoint:
     payload: bytes
 
 
-def pack(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> bytes:
-    """Everything that a run needs to go on exactly; orders and rates follow from the iteration."""
+def pack(model: torch.nn.Module, optimizer: torch.optim.Optimizer, scheduler: Any = None) -> bytes:
+    """Everything that a run needs to go on exactly; orders and our own rates follow from the
+    iteration."""
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "optimizer_name": type(optimizer).__name__,
+    }
+    if scheduler is not None:
+        # Plain values: what else it holds (a Counter, a function) is made anew from the plan.
+        state["scheduler"] = {
+            name: value
+            for name, value in scheduler.state_dict().items()
+            if isinstance(value, int | float | str | list | None)
+        }
     buffer = io.BytesIO()
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, buffer)
+    torch.save(state, buffer)
     return buffer.getvalue()
 
 
-def unpack(payload: bytes, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Take over a state that `pack` made; never executes code from the payload."""
+def unpack(
+    payload: bytes,
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    scheduler: Any = None,
+) -> None:
+    """Take over a state that `pack` made; never executes code from the payload.
+
+    Raises CheckpointError for the state of another optimiser or without the scheduler's.
+    """
     state: dict[str, Any] = torch.load(io.BytesIO(payload), weights_only=True)
     model.load_state_dict(state["model"])
+    # torch would take over any state, and fail, or worse not fail, in the first step.
+    theirs, ours = state.get("optimizer_name"), type(optimizer).__name__
+    if theirs not in (None, ours):
+        raise CheckpointError(
+            f"the checkpoint is of a run with optimiser {theirs}, this run has {ours}; resume "
+            "with the one that the run had, or launch anew"
+        )
     optimizer.load_state_dict(state["optimizer"])
+    if scheduler is not None:
+        if "scheduler" not in state:
+            raise CheckpointError(
+                "the checkpoint is of a run without a scheduler, this run has one; resume with "
+                "the schedule that the run had, or launch anew"
+            )
+        scheduler.load_state_dict(state["scheduler"])
+
+
+def is_finite(model: torch.nn.Module) -> bool:
+    """Whether every parameter and statistic is a number."""
+    return all(bool(torch.isfinite(tensor).all()) for tensor in model.state_dict().values())
 
 
 def layout_sha256(model: torch.nn.Module) -> str:

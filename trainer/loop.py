@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from trainer import checkpoint
+from trainer.augment import Augmentation, Normalisation, centre, channel_sums
+from trainer.batchnorm import MIN_SAMPLES, has_batch_norm, share_statistics
 from trainer.checkpoint import Checkpoint
-from trainer.data import Data, epoch_order, epoch_shifts, order_of, samples_alone, shifted
+from trainer.data import Data, epoch_order, order_of, samples_alone
 from trainer.errors import TrainerError
 from trainer.exchange.engine import Engine
 from trainer.formats import (
@@ -21,10 +23,11 @@ from trainer.formats import (
     Progress,
     StartEvent,
 )
+from trainer.optimizers import Loss, build_optimizer, build_scheduler, scaled_rates, with_heads
 from trainer.report import Reporter
-from trainer.schedule import Schedule
+from trainer.schedule import Schedule, linear_scale
 from trainer.shares import equal_shares, largest_remainder, part_of
-from trainer.step import DataParallel, Loss, StepResult
+from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
 _EVALUATION_BATCH = 256
@@ -50,19 +53,37 @@ class Training:
             self._train_set = data.train.take(own)
             self._shares, self._position = (self._shares[reporter.rank],), 0
         self._schedule = Schedule.of(plan, len(self._train_set), sum(self._shares))
-        self._optimizer = _optimizer(plan, model)
+        self._warning = _tiny_batches(plan, model)
+        self._optimizer = build_optimizer(plan.optimizer, model.parameters())
+        self._rate = plan.optimizer.args["lr"] * linear_scale(plan)
+        self._set_rate()
+        self._scheduler = build_scheduler(plan.scheduler, self._optimizer)
         self._executor = DataParallel(
-            model, loss, self._optimizer, group, plan.exchange.bucket_bytes
+            model,
+            with_heads(loss, model),
+            self._optimizer,
+            group,
+            plan.exchange.bucket_bytes,
+            accumulate=plan.accumulate,
+            sync_batch_norm=plan.sync_batch_norm,
         )
+        self._normalisation: Normalisation | None = None
         self._last_checkpoint: Path | None = None
         self._images = 0
-        self._order = self._shifts = np.empty(0, np.int64)
+        self._order = np.empty(0, np.int64)
+        self._augmentation: Augmentation | None = None
         self._order_epoch = -1
+
+    def _set_rate(self) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._rate
 
     def run(self) -> str:
         """Train to the end; returns the checksum of the parameters."""
         reporter, schedule = self._reporter, self._schedule
-        notes = [*reporter.notes, *self._begin()]
+        notes = [*reporter.notes, *self._begin(), *self._warning]
+        if self._plan.data.normalise:
+            self._normalisation = self._measure_images()
         note = "; ".join(notes) or None
         reporter.event(StartEvent(time.time(), reporter.iteration, schedule.iterations, note))
         while reporter.iteration < schedule.iterations:
@@ -70,8 +91,10 @@ class Training:
             self._train(epoch, batch)
             last = reporter.iteration == schedule.iterations
             ends_epoch = batch == schedule.per_epoch - 1
+            loss = None
             if last or (ends_epoch and (epoch + 1) % self._plan.evaluate_every_epochs == 0):
-                self._evaluate(epoch)
+                loss = self._evaluate(epoch)
+            self._step_scheduler(ends_epoch, loss)
             every = self._plan.checkpoint.every_iterations
             if last or (every and reporter.iteration % every == 0):
                 self._save(epoch)
@@ -87,7 +110,7 @@ class Training:
         if self._plan.resume is not None:
             return self._resume(self._run_dir / self._plan.resume)
         if self._group is not None:
-            payload = checkpoint.pack(self._model, self._optimizer)
+            payload = checkpoint.pack(self._model, self._optimizer, self._scheduler)
             self._share_state(self._group, payload, root=0)
         return []
 
@@ -117,26 +140,44 @@ class Training:
         if group.rank == root:
             content[:] = np.frombuffer(payload, np.uint8)
         group.broadcast(content, root)
-        checkpoint.unpack(content.tobytes(), self._model, self._optimizer)
+        checkpoint.unpack(content.tobytes(), self._model, self._optimizer, self._scheduler)
+        if self._scheduler is None:
+            self._set_rate()  # of this plan, whatever the checkpoint's was
+
+    def _measure_images(self) -> Normalisation:
+        """Of the training images that the phones hold together."""
+        sums = channel_sums(self._train_set.images)
+        if self._group is not None:
+            self._group.all_reduce(sums)
+        return Normalisation.of_sums(sums)
 
     # --- one iteration ---
 
     def _train(self, epoch: int, batch: int) -> None:
         plan, reporter = self._plan, self._reporter
         began = time.perf_counter()
-        for group in self._optimizer.param_groups:
-            factor = self._schedule.rate_factor(plan, reporter.iteration)
-            group["lr"] = plan.optimizer.args["lr"] * factor
         # So that dropout does not depend on what was drawn before a resumption.
         torch.manual_seed(hash((plan.seed, reporter.iteration, reporter.rank)))
         images, labels, batch_size = self._batch(epoch, batch)
         prepared = time.perf_counter() - began
-        step = self._executor.step(images, labels, batch_size)
-        if step.bad_ranks:
-            raise self._not_finite(step)
+        factor = self._schedule.rate_factor(plan, reporter.iteration)
+        with scaled_rates(self._optimizer, factor):
+            step = self._executor.step(images, labels, batch_size)
+        if step.bad:
+            raise self._not_finite(step, epoch, batch)
         reporter.iteration += 1
         self._images += len(labels)
         self._report(step, prepared, epoch, batch_size)
+
+    def _step_scheduler(self, ends_epoch: bool, test_loss: float | None) -> None:
+        spec = self._plan.scheduler
+        if spec is None:
+            return
+        if isinstance(self._scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            if test_loss is not None:
+                self._scheduler.step(test_loss)
+        elif ends_epoch or spec.every == "iteration":
+            self._scheduler.step()
 
     def _batch(self, epoch: int, batch: int) -> tuple[torch.Tensor, torch.Tensor, int]:
         """This rank's images and labels of a batch, and the size of that over all ranks."""
@@ -144,12 +185,15 @@ class Training:
         if epoch != self._order_epoch:
             self._order_epoch = epoch
             self._order = self._epoch_order(epoch)
-            self._shifts = epoch_shifts(len(train), plan.seed, epoch, plan.data.shift_pixels)
+            self._augmentation = Augmentation(
+                plan.data, len(train), train.images.shape[2:], plan.seed, epoch
+            )
         size = sum(self._shares)
         samples = self._order[batch * size : (batch + 1) * size]
         shares = largest_remainder(len(samples), self._shares)
         own = samples[part_of(shares, self._position)]
-        images = torch.from_numpy(shifted(train.images[own], self._shifts[own]))
+        assert self._augmentation is not None  # noqa: S101
+        images = self._normalised(self._augmentation.apply(train.images[own], own))
         return images, torch.from_numpy(train.labels[own]), len(samples)
 
     def _epoch_order(self, epoch: int) -> np.ndarray:
@@ -157,6 +201,10 @@ class Training:
         if self._group is None:
             return epoch_order(len(self._train_set), self._plan.seed, epoch)
         return order_of(self._plan, len(self._train_set), epoch)
+
+    def _normalised(self, images: np.ndarray) -> torch.Tensor:
+        images = self._normalisation.apply(images) if self._normalisation else images
+        return torch.from_numpy(np.ascontiguousarray(images))
 
     def _report(self, step: StepResult, prepared: float, epoch: int, batch_size: int) -> None:
         reporter, now = self._reporter, time.time()
@@ -192,20 +240,31 @@ class Training:
             )
         )
 
-    def _not_finite(self, step: StepResult) -> TrainingError:
-        ranks = step.bad_ranks if self._group is not None else (self._reporter.rank,)
-        phones = ", ".join(f"rank {rank} ({self._plan.phones[rank]})" for rank in ranks)
-        kept = self._last_checkpoint or "none"
+    def _not_finite(self, step: StepResult, epoch: int, batch: int) -> TrainingError:
+        own = self._reporter.rank
+        whose = "; ".join(
+            f"{what} of rank {rank} ({self._plan.phones[rank]})"
+            for rank, what in (step.bad if self._group else {own: step.bad[0]}).items()
+        )
         return TrainingError(
-            f"loss of {phones} is not finite in iteration {self._reporter.iteration + 1}; "
-            f"last good checkpoint: {kept}. Lower the learning rate or lengthen the warm-up"
+            f"{whose} is not finite in iteration {self._reporter.iteration + 1} (epoch {epoch}, "
+            f"batch {batch} of {self._schedule.per_epoch}); last good checkpoint: "
+            f"{self._last_checkpoint or 'none'}. Lower the learning rate or lengthen the warm-up"
         )
 
     # --- evaluation and checkpoints ---
 
+    def _share_statistics(self) -> None:
+        """BatchNorm's running statistics differ by phone, unless they are synchronised; what is
+        evaluated and kept has the mean of all, weighted by their samples."""
+        if self._group is not None:
+            weight = self._shares[self._position] / sum(self._shares)
+            share_statistics(self._model, weight, self._group.all_reduce)
+
     @torch.no_grad()
-    def _evaluate(self, epoch: int) -> None:
-        """Accuracy over the whole test set, of which each rank takes a part."""
+    def _evaluate(self, epoch: int) -> float:
+        """Accuracy over the whole test set, of which each rank takes a part; the mean loss."""
+        self._share_statistics()
         test, group = self._test, self._group
         part = part_of(equal_shares(len(test), group.size), group.rank) if group else slice(None)
         images, labels = test.images[part], test.labels[part]
@@ -213,27 +272,34 @@ class Training:
         self._model.eval()
         for start in range(0, len(labels), _EVALUATION_BATCH):
             answer = torch.from_numpy(labels[start : start + _EVALUATION_BATCH])
-            output = self._model(torch.from_numpy(images[start : start + _EVALUATION_BATCH]))
+            some = centre(images[start : start + _EVALUATION_BATCH], self._plan.data.crop_pixels)
+            output = self._model(self._normalised(some))
             correct = int((output.argmax(dim=1) == answer).sum())
             sums += (correct, self._loss(output, answer).item() * len(answer), len(answer))
         self._model.train()
         if group is not None:
             group.all_reduce(sums)
-        accuracy = float(sums[0] / sums[2])
+        accuracy, test_loss = float(sums[0] / sums[2]), float(sums[1] / sums[2])
         self._reporter.test_accuracy = accuracy
         self._reporter.event(
-            EvaluationEvent(
-                time.time(), self._reporter.iteration, epoch, float(sums[1] / sums[2]), accuracy
-            )
+            EvaluationEvent(time.time(), self._reporter.iteration, epoch, test_loss, accuracy)
         )
+        return test_loss
 
     def _save(self, epoch: int) -> None:
         plan, reporter = self._plan, self._reporter
+        self._share_statistics()
+        if not checkpoint.is_finite(self._model):  # alike on all ranks
+            raise TrainingError(
+                f"parameters are not finite after iteration {reporter.iteration}; last good "
+                f"checkpoint: {self._last_checkpoint or 'none'}. Lower the learning rate or "
+                "lengthen the warm-up"
+            )
         if reporter.rank >= plan.checkpoint.ranks:
             return
         path = checkpoint.save(
             self._run_dir / CHECKPOINTS,
-            checkpoint.pack(self._model, self._optimizer),
+            checkpoint.pack(self._model, self._optimizer, self._scheduler),
             run=plan.run,
             phone=reporter.phone,
             model=plan.model,
@@ -246,11 +312,15 @@ class Training:
         reporter.event(CheckpointEvent(time.time(), reporter.iteration, str(self._last_checkpoint)))
 
 
-def _optimizer(plan: Plan, model: torch.nn.Module) -> torch.optim.Optimizer:
-    try:
-        return torch.optim.SGD(model.parameters(), **plan.optimizer.args)
-    except (TypeError, ValueError) as error:
-        raise TrainingError(f"optimizer.args {plan.optimizer.args}: {error}") from None
+def _tiny_batches(plan: Plan, model: torch.nn.Module) -> list[str]:
+    """A warning, if BatchNorm is left to few samples a phone."""
+    least = min(share for share in plan.samples_per_rank if share) // plan.accumulate
+    if plan.sync_batch_norm or least >= MIN_SAMPLES or not has_batch_norm(model):
+        return []
+    return [
+        f"BatchNorm computes statistics of only {least} samples at a time: the model may learn "
+        f"badly; give each phone at least {MIN_SAMPLES}, or set sync_batch_norm"
+    ]
 
 
 def _source(mine: Checkpoint | None) -> str:

@@ -28,11 +28,20 @@ class Schedule:
         return cls(per_epoch, iterations)
 
     def rate_factor(self, plan: Plan, iteration: int) -> float:
-        """What the plan's learning rate is multiplied by in this iteration (counted from 0)."""
+        """What the plan's learning rate is multiplied by in this iteration (counted from 0),
+        beside `linear_scale` and what a scheduler of torch does."""
         warmup = plan.warmup_iterations
         if iteration < warmup:
-            return (iteration + 1) / warmup
+            # With a base batch the warm-up begins at that one's rate (Goyal et al. 2017, §2.2).
+            start = min(1.0, 1 / linear_scale(plan)) if plan.base_batch else 0.0
+            return start + (1 - start) * (iteration + 1) / warmup
         if plan.schedule == "constant":
             return 1.0
         done = (iteration - warmup) / max(1, self.iterations - warmup)
         return (1 + math.cos(math.pi * done)) / 2
+
+
+def linear_scale(plan: Plan) -> float:
+    """The rule of Goyal et al. (2017, arXiv:1706.02677, §2.1): k times the batch, k times the
+    learning rate."""
+    return plan.global_batch / plan.base_batch if plan.base_batch else 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -12,9 +12,17 @@ from typing import Literal
 import numpy as np
 import torch
 
+from trainer.batchnorm import SyncBatchNorm, synchronised
+from trainer.errors import TrainerError
 from trainer.exchange.engine import Bucket, Engine
+from trainer.optimizers import Loss
+from trainer.shares import equal_shares
 
-Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+_BAD_LOSS, _BAD_GRADIENT = 1, 2
+
+
+class LabelError(TrainerError):
+    """A label that the model has no score for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +33,8 @@ class StepResult:
     """Mean over the global batch."""
     own_loss: float | None
     """Mean over this rank's samples; None when it has none."""
-    bad_ranks: tuple[int, ...]
-    """Ranks whose loss is not finite."""
+    bad: Mapping[int, str]
+    """Rank -> what is not finite there: its loss or its gradient."""
     compute_seconds: float
     exchange_seconds: float
     """Work of the communication thread, partly behind the compute."""
@@ -49,8 +57,11 @@ class DataParallel:
         optimizer: torch.optim.Optimizer,
         engine: Engine | None,
         bucket_bytes: Literal["all", "each"] | int,
+        *,
+        accumulate: int = 1,
+        sync_batch_norm: bool = False,
     ) -> None:
-        """`engine` is None where each phone trains alone."""
+        """`engine` is None where each phone trains alone. `accumulate`: parts of a step."""
         self._model, self._loss, self._optimizer, self._engine = model, loss, optimizer, engine
         self._rank, self._size = (engine.rank, engine.size) if engine else (0, 1)
         parameters = [p for p in reversed(list(model.parameters())) if p.requires_grad]
@@ -70,53 +81,116 @@ class DataParallel:
             parameter.register_post_accumulate_grad_hook(partial(self._ready, bucket))
         self._missing: list[int] = []
         self._posted: list[Bucket] = []
+        self._complete = 0  # buckets whose gradients are all there
+        self._posting = False
+        self._accumulate = accumulate
+        self._statistics: list[Bucket] = []
+        self._statistics_wait_seconds = 0.0
+        self._sync: list[SyncBatchNorm] = []
+        if sync_batch_norm and engine is not None:
+            self._sync = synchronised(model, self._sum_statistics)
 
     def step(self, images: torch.Tensor, labels: torch.Tensor, global_batch: int) -> StepResult:
         """Train on this rank's samples (perhaps none) out of `global_batch` over all ranks."""
         began = time.perf_counter()
         self._buffer.fill(0)
-        self._missing, self._posted = list(self._sizes), []
-        own_loss = None
-        if len(labels):
-            loss = self._loss(self._model(images), labels)
-            own_loss = loss.item()
-            # The mean over the global batch is the sum over ranks of n_i / n times rank i's mean.
-            weight = len(labels) / global_batch
-            self._status[0] = own_loss * weight
-            self._status[1 + self._rank] = not math.isfinite(own_loss)
-            (loss * weight).backward()
-        self._missing = [0] * len(self._missing)  # a parameter may be without gradient
-        self._post_ready()
+        self._missing, self._posted, self._posting = list(self._sizes), [], False
+        self._complete = 0
+        self._statistics, self._statistics_wait_seconds = [], 0.0
+        own_loss = self._all_parts(images, labels, global_batch)
+        self._missing, self._posting = [0] * len(self._missing), True
+        self._post_ready()  # a parameter may be without gradient
         computed = time.perf_counter()
         for bucket in self._posted:
             self._engine_wait(bucket)
         waited = time.perf_counter()
-        bad_ranks = tuple(int(rank) for rank in np.flatnonzero(self._status[1:]))
-        if not bad_ranks:
+        bad = {
+            int(rank): "loss" if int(self._status[1 + rank]) & _BAD_LOSS else "gradient"
+            for rank in np.flatnonzero(self._status[1:])
+        }
+        if not bad:
             self._optimizer.step()
         ended = time.perf_counter()
+        inner = self._statistics_wait_seconds
         return StepResult(
             loss=float(self._status[0]),
             own_loss=own_loss,
-            bad_ranks=bad_ranks,
-            compute_seconds=computed - began + ended - waited,
-            exchange_seconds=sum(bucket.seconds for bucket in self._posted),
-            wait_seconds=waited - computed,
+            bad=bad,
+            compute_seconds=computed - began - inner + ended - waited,
+            exchange_seconds=sum(bucket.seconds for bucket in self._posted + self._statistics),
+            wait_seconds=waited - computed + inner,
         )
 
+    def _all_parts(
+        self, images: torch.Tensor, labels: torch.Tensor, global_batch: int
+    ) -> float | None:
+        """Forward and backward over the parts of this rank's samples; its mean loss."""
+        sizes = equal_shares(len(labels), self._accumulate)
+        # With statistics in between, all ranks must send in one order: in the same part.
+        last = len(sizes) - 1 if self._sync else max(sum(map(bool, sizes)) - 1, 0)
+        own_loss = 0.0
+        parts = zip(images.split(sizes), labels.split(sizes), strict=True)
+        for part, (some, answers) in enumerate(parts):
+            self._posting = part == last
+            if len(answers):
+                own_loss += self._backward(some, answers, len(answers) / global_batch) * len(
+                    answers
+                )
+            elif self._sync:
+                # Zero weight, for the sake of the messages that the layers exchange.
+                self._backward(some.new_zeros(1, *some.shape[1:]), answers.new_zeros(1), 0.0)
+        return own_loss / len(labels) if len(labels) else None
+
+    def _backward(self, images: torch.Tensor, labels: torch.Tensor, weight: float) -> float:
+        """Add the gradients of the mean loss times `weight`; the mean over the global batch is
+        the sum over ranks of n_i / n times rank i's mean. Returns the mean loss."""
+        for layer in self._sync:
+            layer.counts = weight > 0
+        output = self._model(images)
+        try:
+            loss = self._loss(output, labels)
+        except IndexError as error:
+            raise LabelError(
+                f"label {int(labels.max())} in the data set: the model has no score for it "
+                f"({error}); give it as many outputs as the data set has classes"
+            ) from None
+        value = loss.item()
+        if weight:
+            self._status[0] += value * weight
+            if not math.isfinite(value):
+                self._status[1 + self._rank] = _BAD_LOSS
+        (loss * weight).backward()
+        return value
+
+    def _sum_statistics(self, data: np.ndarray) -> np.ndarray:
+        """Sum what a layer has to say over all ranks, in order with the gradients."""
+        assert self._engine is not None  # noqa: S101
+        began = time.perf_counter()
+        bucket = self._engine.post(data, exact=True)
+        self._engine.wait(bucket)
+        self._statistics.append(bucket)
+        self._statistics_wait_seconds += time.perf_counter() - began
+        return data
+
     def _ready(self, bucket: int, _: torch.Tensor) -> None:
-        self._missing[bucket] -= 1
-        self._post_ready()
+        if self._posting:
+            self._missing[bucket] -= 1
+            self._post_ready()
 
     def _post_ready(self) -> None:
         """Post what is complete, in the order of the buckets: it must be equal on all ranks."""
-        if self._engine is None:
-            return
-        while len(self._posted) < len(self._slices) and self._missing[len(self._posted)] == 0:
-            part = self._slices[len(self._posted)]
-            self._posted.append(self._engine.post(self._buffer[part]))
-        if self._engine.lossy and len(self._posted) == len(self._slices):
-            self._posted.append(self._engine.post(self._status, exact=True))
+        engine = self._engine
+        while self._complete < len(self._slices) and self._missing[self._complete] == 0:
+            part = self._buffer[self._slices[self._complete]]
+            # Before it is summed, since afterwards nobody knows whose it was. One number tells:
+            # what is not finite stays so in a sum.
+            if not np.isfinite(part.sum()) and not self._status[1 + self._rank]:
+                self._status[1 + self._rank] = _BAD_GRADIENT
+            self._complete += 1
+            if engine is not None:
+                self._posted.append(engine.post(part))
+        if engine is not None and engine.lossy and len(self._posted) == len(self._slices):
+            self._posted.append(engine.post(self._status, exact=True))
 
     def _engine_wait(self, bucket: Bucket) -> None:
         if self._engine is not None:

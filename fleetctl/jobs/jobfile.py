@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
 
@@ -12,13 +12,23 @@ from fleetctl.jobs.onphone import OWN_FILES
 from fleetctl.rack import InputError
 from fleetctl.rack.document import read_document
 from fleetctl.rack.files import write_atomic
-from trainer.formats import MODELS, CheckpointSpec, Exchange, MpiAlgorithm
+from trainer.formats import (
+    LOSSES,
+    MODELS,
+    OPTIMIZERS,
+    SCHEDULERS,
+    CheckpointSpec,
+    Exchange,
+    MpiAlgorithm,
+    class_name,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
 # Scalars arrive as text, and a model's or optimiser's arguments have no fixed keys.
 Scalar = Annotated[int | float | bool | str, Field(union_mode="left_to_right")]
-
+Value = Annotated[Scalar | list[Scalar], Field(union_mode="left_to_right")]
+"""Of an argument that torch's classes take: `lr: 0.1`, `betas: [0.9, 0.99]`."""
 
 _EXCHANGE, _CHECKPOINT = Exchange(), CheckpointSpec()
 
@@ -50,14 +60,59 @@ class ModelChoice(Strict):
         return name
 
 
-class Optimizer(Strict):
-    """An optimiser of torch and its arguments."""
+class Named(Strict):
+    """A class of torch by name, and its arguments beside the name; a bare name will do."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Scalar]
+    __pydantic_extra__: dict[str, Value]
+    known: ClassVar[tuple[str, ...]] = ()
 
-    name: Literal["sgd"] = "sgd"
+    name: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def from_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+    @field_validator("name")
+    @classmethod
+    def is_known(cls, name: str) -> str:
+        found = class_name(name, cls.known)
+        if found is None:
+            raise ValueError(f"`{name}` is unknown here; known: {', '.join(cls.known)}")
+        return found
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """What the class of torch is called with."""
+        return dict(self.__pydantic_extra__)
+
+
+class Optimizer(Named):
+    """An optimiser of torch.optim, or LARS."""
+
+    known: ClassVar = OPTIMIZERS
+
+    name: str = "SGD"
     lr: float = Field(gt=0)
+
+    @property
+    def args(self) -> dict[str, Any]:
+        return {"lr": self.lr, **dict(self.__pydantic_extra__)}
+
+
+class Scheduler(Named):
+    """A scheduler of torch.optim.lr_scheduler, and when it makes a step."""
+
+    known: ClassVar = SCHEDULERS
+
+    every: Literal["iteration", "epoch"] = "epoch"
+
+
+class LossChoice(Named):
+    """A loss of torch.nn."""
+
+    known: ClassVar = LOSSES
 
 
 class ExchangeOptions(Strict):
@@ -87,13 +142,23 @@ class Train(Strict):
     stage: Literal["all", "share"] = "all"
     """What of the data set each phone holds: all, or its own samples only."""
     shift_pixels: int = Field(0, ge=0)
+    crop_pixels: int = Field(0, ge=0)
+    flip: bool = False
+    normalise: bool = False
     epochs: PositiveInt
     global_batch: PositiveInt
     optimizer: Optimizer
+    loss: LossChoice = LossChoice.model_validate("CrossEntropyLoss")
     warmup_iterations: int = Field(0, ge=0)
-    schedule: Literal["constant", "cosine"] = "constant"
+    base_batch: PositiveInt | None = None
+    schedule: Annotated[
+        Literal["constant", "cosine"] | Scheduler, Field(union_mode="left_to_right")
+    ] = "constant"
+    accumulate: PositiveInt = 1
+    sync_batch_norm: bool = False
+    deterministic: bool = False
     seed: int = Field(0, ge=0)
-    threads: PositiveInt = 1
+    threads: Annotated[PositiveInt | Literal["auto"], Field(union_mode="left_to_right")] = 1
     kernels: Literal["auto", "off"] = "auto"
     evaluate_every_epochs: PositiveInt = 1
     exchange: ExchangeOptions = ExchangeOptions()

@@ -148,9 +148,9 @@ def prepare(
                 "the rack file says `versions: {torch: none}`, so its phones cannot train; remove "
                 "that and run site.yml -t termux, or launch a program of your own (`-- COMMAND`)"
             )
-        staging.read_data(room.paths.data, job.train.data)
+        data = staging.read_data(room.paths.data, job.train.data)
         switches = [rack.phones[phone].switch or "" for phone in chosen.phones]
-        plan = build_plan(job.train, name, chosen.phones, resume, switches=switches)
+        plan = build_plan(job.train, name, chosen.phones, resume, switches=switches, data=data)
     release = chosen.facts[chosen.phones[0]].release
     world = mpirun.World(
         series=rack.versions.openmpi,

@@ -19,11 +19,11 @@ from fleetctl.jobs.planning import build_plan, equal_shares
 TRAIN = """\
 phones: 4
 train:
-  model: {name: digits-cnn, args: {channels: 8, dropout: 0.5, bias: true, kind: wide}}
+  model: {name: digits-cnn, args: {channels: 8, hidden: 16}}
   data: digits
   epochs: 3
   global_batch: 10
-  optimizer: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true}
+  optimizer: {name: sgd, lr: 0.1, momentum: 0.9, nesterov: true, betas: [0.9, 0.99]}
   warmup_iterations: 7
   exchange: {bucket_bytes: 4096}
   checkpoint: {every_iterations: 5}
@@ -43,8 +43,13 @@ def test_a_job_becomes_the_plan_that_it_describes(tmp_path: Path) -> None:
     plan = build_plan(job.train, "night-1", ["phone002", "phone001", "phone004"])
     assert plan.phones == ("phone002", "phone001", "phone004")
     assert plan.samples_per_rank == (4, 3, 3)
-    assert plan.model.args == {"channels": 8, "dropout": 0.5, "bias": True, "kind": "wide"}
-    assert plan.optimizer.args == {"lr": 0.1, "momentum": 0.9, "nesterov": True}
+    assert plan.model.args == {"channels": 8, "hidden": 16}
+    assert plan.optimizer.args == {
+        "lr": 0.1,
+        "momentum": 0.9,
+        "nesterov": True,
+        "betas": [0.9, 0.99],
+    }
     assert (plan.warmup_iterations, plan.exchange.bucket_bytes) == (7, 4096)
     assert (plan.checkpoint.every_iterations, plan.checkpoint.keep) == (5, 2)
 
@@ -64,7 +69,7 @@ def test_a_job_written_down_reads_back_equal(tmp_path: Path, text: str) -> None:
         ("data: digits", "data: digits\n  data: other", 5, "twice"),
         ("name: digits-cnn", "name: resnet9000", 3, "resnet9000"),
         ("global_batch: 10", "global_batch: 0", 6, "global_batch"),
-        ("name: sgd", "name: adam", 7, "adam"),
+        ("name: sgd", "name: lbfgs", 7, "lbfgs"),
     ],
 )
 def test_a_mistake_is_named_by_line(

@@ -6,18 +6,16 @@ document carries `version`; reading is strict (see strictjson). Times are Unix s
 
 from trainer.files import write_atomic  # for fleetctl, which may import no other module
 from trainer.formats.held import HELD, MANIFEST, HeldFile, Holdings, Verified, verify
-from trainer.formats.plan import (
+from trainer.formats.models import (
+    KNOWN,
     MODELS,
-    OPTIMIZERS,
-    CheckpointSpec,
-    DataSpec,
-    Exchange,
+    KnownModel,
     ModelSpec,
-    MpiAlgorithm,
-    OptimizerSpec,
-    Plan,
-    PlanError,
+    fitted_to,
+    misfit,
+    unknown_args,
 )
+from trainer.formats.plan import CheckpointSpec, DataSpec, Exchange, MpiAlgorithm, Plan, PlanError
 from trainer.formats.progress import (
     CheckpointEvent,
     EndEvent,
@@ -35,13 +33,25 @@ from trainer.formats.progress import (
 from trainer.formats.scatter import held_samples, needed_shards
 from trainer.formats.staging import StagedFile, StagePlan, StoreOrder, Survey
 from trainer.formats.stored import CheckpointHeader, DataManifest, Shard, ShardHeader
+from trainer.formats.training import (
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULERS,
+    LossSpec,
+    OptimizerSpec,
+    SchedulerSpec,
+    class_name,
+)
 from trainer.strictjson import FormatError
 
 __all__ = [
     "HELD",
+    "KNOWN",
+    "LOSSES",
     "MANIFEST",
     "MODELS",
     "OPTIMIZERS",
+    "SCHEDULERS",
     "CheckpointEvent",
     "CheckpointHeader",
     "CheckpointSpec",
@@ -56,12 +66,15 @@ __all__ = [
     "HeldFile",
     "Holdings",
     "IterationEvent",
+    "KnownModel",
+    "LossSpec",
     "ModelSpec",
     "MpiAlgorithm",
     "OptimizerSpec",
     "Plan",
     "PlanError",
     "Progress",
+    "SchedulerSpec",
     "Shard",
     "ShardHeader",
     "StagePlan",
@@ -70,12 +83,16 @@ __all__ = [
     "StoreOrder",
     "Survey",
     "Verified",
+    "class_name",
     "event_from_json",
     "event_to_json",
     "final_name",
+    "fitted_to",
     "held_samples",
+    "misfit",
     "needed_shards",
     "progress_name",
+    "unknown_args",
     "verify",
     "write_atomic",
 ]

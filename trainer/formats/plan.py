@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, Literal
+from typing import Literal
 
+from trainer.formats.models import MODELS, ModelSpec, unknown_args
+from trainer.formats.training import LossSpec, OptimizerSpec, SchedulerSpec, conditions
 from trainer.strictjson import Document, FormatError
 
-MODELS = ("digits-cnn", "script")
-"""Models by name. `script` means: the job's own program passes its model to trainer.fit."""
-
-OPTIMIZERS = ("sgd",)
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -21,14 +19,6 @@ MpiAlgorithm = Literal["default", "recursive_doubling", "ring", "segmented_ring"
 
 class PlanError(FormatError):
     """Parts of a plan that do not fit each other; the message names both."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
-    """A model of trainer.models by name, with the arguments of its constructor."""
-
-    name: str
-    args: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +32,13 @@ class DataSpec:
     stage: Literal["all", "share"] = "all"
     """`share`: each phone holds its own samples only (scatter.needed_shards) and draws its part of
     every batch from them, instead of from all."""
-
-
-@dataclass(frozen=True, slots=True)
-class OptimizerSpec:
-    """An optimiser of torch.optim; `args` are its keyword arguments (lr, momentum, …)."""
-
-    name: Literal["sgd"]
-    args: dict[str, Any]
+    crop_pixels: int = 0
+    """Augmentation: a square of so many pixels a side is cut out of each training image at a
+    random place, and out of each test image in the middle; 0: the whole image."""
+    flip: bool = False
+    """Augmentation: every other training image, by chance, is mirrored left to right."""
+    normalise: bool = False
+    """Each channel minus its mean over the training images, divided by its deviation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +87,21 @@ class Plan(Document):
     warmup_iterations: int = 0
     schedule: Literal["constant", "cosine"] = "constant"
     """The learning rate after the warm-up: kept, or a half cosine down to zero."""
+    scheduler: SchedulerSpec | None = None
+    """A scheduler of torch instead; the warm-up multiplies its rate."""
+    base_batch: int | None = None
+    """The batch that the learning rate is meant for: it is multiplied by global batch /
+    base_batch, and the warm-up begins at the rate itself (Goyal et al. 2017)."""
+    loss: LossSpec = field(default_factory=LossSpec)
+    accumulate: int = 1
+    """Parts in which a phone computes its samples, one after the other: memory for one only."""
+    sync_batch_norm: bool = False
+    """BatchNorm with the statistics of all phones' samples, not of each phone's own."""
+    deterministic: bool = False
+    """Only operators that give the same bits each time; the others raise an error."""
     seed: int = 0
-    threads: int = 1
-    """Compute threads of torch on each phone."""
+    threads: int | Literal["auto"] = 1
+    """Compute threads of torch on each phone; auto: each phone measures what is fastest."""
     kernels: Literal["auto", "off"] = "auto"
     """Our kernels where each phone measures that they are faster than torch; or torch alone."""
     exchange: Exchange = field(default_factory=Exchange)
@@ -124,7 +125,11 @@ class Plan(Document):
                 raise PlanError(f"plan of run {self.run!r}: {complaint}")
 
     def _conditions(self) -> list[tuple[bool, str]]:
-        return self._range_conditions() + self._pair_conditions()
+        return [
+            *self._range_conditions(),
+            *conditions(self.optimizer, self.scheduler, self.loss),
+            *self._pair_conditions(),
+        ]
 
     def _range_conditions(self) -> list[tuple[bool, str]]:
         path, exchange, checkpoint = PurePosixPath(self.data.path), self.exchange, self.checkpoint
@@ -143,11 +148,17 @@ class Plan(Document):
                 bool(path.parts) and not path.is_absolute() and ".." not in path.parts,
                 f"data.path {self.data.path!r} must lie inside $HOME/phonerack/data",
             ),
-            ("lr" in self.optimizer.args, "optimizer.args has no lr, the learning rate"),
+            *[
+                (False, f"model.args: {self.model.name} takes no argument {name!r}")
+                for name in unknown_args(self.model)
+            ],
             (self.data.shift_pixels >= 0, "data.shift_pixels is negative"),
+            (self.data.crop_pixels >= 0, "data.crop_pixels is negative"),
+            (self.base_batch is None or self.base_batch >= 1, "base_batch must be at least 1"),
+            (self.accumulate >= 1, "accumulate must be at least 1"),
             (self.epochs >= 1, "epochs must be at least 1"),
             (self.warmup_iterations >= 0, "warmup_iterations is negative"),
-            (self.threads >= 1, "threads must be at least 1"),
+            (self.threads == "auto" or self.threads >= 1, "threads must be at least 1"),
             (self.evaluate_every_epochs >= 1, "evaluate_every_epochs must be at least 1"),
             (0 <= self.seed < 2**63, "seed must be between 0 and 2^63 - 1"),
             (
@@ -174,6 +185,24 @@ class Plan(Document):
                 not (alone and self.resume is not None),
                 "resume and exchange.enabled=false: a checkpoint holds one set of parameters, "
                 "but without exchange each phone has its own",
+            ),
+            (
+                not (alone and self.sync_batch_norm),
+                "sync_batch_norm and exchange.enabled=false: phones that train alone exchange no "
+                "statistics",
+            ),
+            (
+                not (self.scheduler is not None and self.schedule != "constant"),
+                f"schedule {self.schedule} and scheduler: each sets the learning rate; name one",
+            ),
+            (
+                not (self.deterministic and self.threads == "auto"),
+                "deterministic and threads=auto: another number of threads sums in another order; "
+                "give a number",
+            ),
+            (
+                self.accumulate <= max((1, *self.samples_per_rank)),
+                f"accumulate ({self.accumulate}) and samples_per_rank: no phone has so many",
             ),
             (
                 not (alone and 0 in self.samples_per_rank),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from trainer.formats.plan import ModelSpec
+from trainer.formats.models import ModelSpec
 from trainer.strictjson import Document
 
 

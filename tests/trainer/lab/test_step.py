@@ -49,7 +49,7 @@ def test_a_step_whose_loss_is_not_finite_changes_nothing() -> None:
         model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), 1), None, 4
     )
     result = executor.step(torch.full((2, 4), float("nan")), torch.tensor([0, 1]), 2)
-    assert result.bad_ranks == (0,)
+    assert result.bad == {0: "loss"}
     torch.testing.assert_close(model.weight, before)
 
 
