@@ -25,7 +25,7 @@ class _SyncNormalise(torch.autograd.Function):
     def forward(ctx: Any, images: torch.Tensor, layer: SyncBatchNorm) -> torch.Tensor:
         """Normalised images, before weight and bias; `layer` learns the statistics."""
         axes = [axis for axis in range(images.ndim) if axis != 1]
-        ctx.axes, ctx.layer = axes, layer
+        ctx.axes, ctx.layer, ctx.counts = axes, layer, layer.counts
         message = np.zeros(2 * images.shape[1] + 1)
         if layer.counts:
             wide = images.double()
@@ -46,11 +46,13 @@ class _SyncNormalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
         normalised, deviation = ctx.saved_tensors
         message = np.zeros(2 * gradient.shape[1])
-        if ctx.layer.counts:
+        if ctx.counts:
             wide = gradient.double()
             sums = [wide.sum(ctx.axes), (wide * normalised).sum(ctx.axes)]
             message[:] = torch.cat(sums).numpy()
         ctx.layer.all_reduce(message)
+        if not ctx.counts:
+            return torch.zeros_like(gradient), None
         sums = torch.from_numpy(message / ctx.count).float().chunk(2)
         mean, slope = (each.view(deviation.shape) for each in sums)
         return (gradient - mean - normalised * slope) * deviation, None

@@ -42,17 +42,17 @@ _MOBILE = (*_CLASSES, "stem", "dropout")
 KNOWN: Mapping[str, KnownModel] = MappingProxyType(
     {
         "digits-cnn": KnownModel(
-            61_042, 8, False, 2, ("channels", "hidden", "num_classes", "in_channels", "pixels")
+            60_522, 8, False, 2, ("channels", "hidden", "num_classes", "in_channels", "pixels")
         ),
         "alexnet": KnownModel(61_100_840, 16, False, 63, (*_CLASSES, "dropout")),
         "googlenet": KnownModel(
-            6_998_552, 116, False, 15, (*_CLASSES, "aux_logits", "dropout", "dropout_aux")
+            6_998_552, 116, False, 31, (*_CLASSES, "aux_logits", "dropout", "dropout_aux")
         ),
         "googlenet-bn": KnownModel(
             6_624_904, 173, True, 15, (*_CLASSES, "aux_logits", "dropout", "dropout_aux")
         ),
         "inception-v3": KnownModel(
-            23_834_568, 284, True, 75, (*_CLASSES, "aux_logits", "dropout"), ("aux_logits", 267)
+            23_834_568, 284, True, 75, (*_CLASSES, "aux_logits", "dropout"), ("aux_logits", 251)
         ),
         "resnet-18": KnownModel(11_689_512, 62, True, 1, _RESNET),
         "resnet-50": KnownModel(25_557_032, 161, True, 1, _RESNET),

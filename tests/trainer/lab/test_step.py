@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from worlds import with_engines
 
-from trainer.step import DataParallel, _buckets
+from trainer.step import DataParallel, LabelError, _buckets
 
 
 @pytest.mark.parametrize(
@@ -59,3 +60,48 @@ def test_other_types_than_float32_are_refused_by_the_parameter_s_name() -> None:
         DataParallel(
             model, torch.nn.functional.mse_loss, torch.optim.SGD(model.parameters(), 1), None, "all"
         )
+
+
+@pytest.mark.parametrize("parts", [2, 3, 6, 9])
+def test_a_step_in_parts_equals_the_step_at_once(parts: int) -> None:
+    torch.manual_seed(0)
+    images, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+    models = [torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)]
+    models[1].load_state_dict(models[0].state_dict())
+    losses = []
+    for model, accumulate in zip(models, (1, parts), strict=True):
+        sgd = torch.optim.SGD(model.parameters(), 0.5, 0.9)
+        executor = DataParallel(
+            model, torch.nn.functional.cross_entropy, sgd, None, "each", accumulate=accumulate
+        )
+        losses.append([executor.step(images, labels, 6).loss for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    torch.testing.assert_close(models[0].weight, models[1].weight)
+
+
+@pytest.mark.parametrize("bucket_bytes", ["all", "each"])
+def test_a_gradient_that_is_not_finite_is_told_by_its_rank(bucket_bytes) -> None:
+    """The square root's slope is infinite at 0, though the loss is not."""
+
+    def work(engine) -> tuple[dict[int, str], bool]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(4, 3)
+        images, labels = torch.rand(6, 4) * (engine.rank != 1), torch.tensor([0, 1, 2, 0, 1, 2])
+        sgd = torch.optim.SGD(model.parameters(), 0.5)
+        before = model.weight.detach().clone()
+
+        def loss(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+            return (output - model.bias).abs().sum().sqrt()
+
+        result = DataParallel(model, loss, sgd, engine, bucket_bytes).step(images, labels, 18)
+        return dict(result.bad), torch.equal(before, model.weight)
+
+    assert with_engines(3, work) == [({1: "gradient"}, True)] * 3
+
+
+def test_a_label_without_a_score_is_named() -> None:
+    model = torch.nn.Linear(4, 3)
+    sgd = torch.optim.SGD(model.parameters(), 0.5)
+    executor = DataParallel(model, torch.nn.functional.cross_entropy, sgd, None, "all")
+    with pytest.raises(LabelError, match="label 7 in the data set"):
+        executor.step(torch.rand(2, 4), torch.tensor([0, 7]), 2)
