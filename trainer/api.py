@@ -70,8 +70,8 @@ def run(
                 "must be equally large: start one rank a phone"
             )
         group = engine if plan.exchange.enabled else None
-        if plan.kernels == "auto":
-            sample = torch.zeros(1, *data.train.images.shape[1:])
+        if plan.kernels == "auto" and not plan.deterministic:  # what is measured may differ
+            sample = torch.zeros(1, *_image_shape(plan, data))
             batch = plan.samples_per_rank[reporter.rank]
             reporter.note(depthwise.speed_up(model, sample, batch))
         training = Training(plan, run_dir, reporter, group, model, data, loss)
@@ -90,9 +90,14 @@ def run(
 
 def _build_model(plan: Plan, data: Data) -> torch.nn.Module:
     """The plan's model for this data set. Raises PlanError if the two do not fit."""
-    channels, *sides = data.train.images.shape[1:]
-    crop = plan.data.crop_pixels
-    shape = (channels, crop, crop) if crop else (channels, *sides)
+    shape = _image_shape(plan, data)
     if reason := misfit(plan.model, shape, data.classes):
         raise PlanError(f"{reason} ({plan.data.name})")
     return models.build(fitted_to(plan.model, shape, data.classes))
+
+
+def _image_shape(plan: Plan, data: Data) -> tuple[int, ...]:
+    """Channels, height and width of an image as the model sees it."""
+    channels, *sides = data.train.images.shape[1:]
+    crop = plan.data.crop_pixels
+    return (channels, crop, crop) if crop else (channels, *sides)

@@ -11,7 +11,7 @@ from typing import Self
 
 import numpy as np
 
-from trainer.data import epoch_shifts, shifted
+from trainer.data import Data, DataError, epoch_shifts, shifted
 from trainer.formats import DataSpec
 
 _FLIPS, _CROPS = 3, 4  # streams of random numbers, beside those of trainer.data
@@ -25,25 +25,22 @@ class Normalisation:
     deviation: np.ndarray
 
     @classmethod
-    def of_sums(cls, sums: np.ndarray) -> Self:
-        """Of `channel_sums`, perhaps added up over several phones' samples."""
-        values, squares, counts = sums
-        mean = values / counts
-        deviation = np.sqrt(np.maximum(squares / counts - mean**2, 0))
-        # A channel that is equal everywhere stays as it is.
-        deviation[deviation < 1e-6] = 1
-        return cls(*(each.astype(np.float32)[:, None, None] for each in (mean, deviation)))
+    def of(cls, data: Data) -> Self:
+        """Raises DataError for a data set whose mean nobody has measured."""
+        if not data.mean:
+            raise DataError(
+                "normalise: the data set does not say mean and deviation of its images; make it "
+                "anew with `fleetctl data add`, or give trainer.Data its mean and std"
+            )
+        mean, deviation = (
+            np.asarray(each, np.float32)[:, None, None] for each in (data.mean, data.std)
+        )
+        # A channel that is equal everywhere is only shifted.
+        return cls(mean, np.where(deviation > 0, deviation, np.float32(1)))
 
     def apply(self, images: np.ndarray) -> np.ndarray:
         normalised: np.ndarray = (images - self.mean) / self.deviation
         return normalised
-
-
-def channel_sums(images: np.ndarray) -> np.ndarray:
-    """Sums of values, squares and counts of each channel, float64: (3, channels)."""
-    values = images.sum((0, 2, 3), np.float64)
-    squares = np.einsum("nchw,nchw->c", images, images, dtype=np.float64)
-    return np.stack([values, squares, np.full_like(values, images[:, 0].size)])
 
 
 class Augmentation:

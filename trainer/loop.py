@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from trainer import checkpoint
-from trainer.augment import Augmentation, Normalisation, centre, channel_sums
+from trainer.augment import Augmentation, Normalisation, centre
 from trainer.batchnorm import MIN_SAMPLES, has_batch_norm, share_statistics
 from trainer.checkpoint import Checkpoint
 from trainer.data import Data, epoch_order, order_of, samples_alone
@@ -67,7 +67,7 @@ class Training:
             accumulate=plan.accumulate,
             sync_batch_norm=plan.sync_batch_norm,
         )
-        self._normalisation: Normalisation | None = None
+        self._normalisation = Normalisation.of(data) if plan.data.normalise else None
         self._last_checkpoint: Path | None = None
         self._images = 0
         self._order = np.empty(0, np.int64)
@@ -82,8 +82,6 @@ class Training:
         """Train to the end; returns the checksum of the parameters."""
         reporter, schedule = self._reporter, self._schedule
         notes = [*reporter.notes, *self._begin(), *self._warning]
-        if self._plan.data.normalise:
-            self._normalisation = self._measure_images()
         note = "; ".join(notes) or None
         reporter.event(StartEvent(time.time(), reporter.iteration, schedule.iterations, note))
         while reporter.iteration < schedule.iterations:
@@ -143,13 +141,6 @@ class Training:
         checkpoint.unpack(content.tobytes(), self._model, self._optimizer, self._scheduler)
         if self._scheduler is None:
             self._set_rate()  # of this plan, whatever the checkpoint's was
-
-    def _measure_images(self) -> Normalisation:
-        """Of the training images that the phones hold together."""
-        sums = channel_sums(self._train_set.images)
-        if self._group is not None:
-            self._group.all_reduce(sums)
-        return Normalisation.of_sums(sums)
 
     # --- one iteration ---
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from fleetctl.jobs.jobfile import (
     write_job,
 )
 from fleetctl.jobs.planning import build_plan, equal_shares
+from trainer.formats import (
+    DataManifest,
+    LossSpec,
+    OptimizerSpec,
+    Plan,
+    SchedulerSpec,
+    Shard,
+)
 
 TRAIN = """\
 phones: 4
@@ -86,6 +95,66 @@ def test_a_mistake_is_named_by_line(
 def test_train_and_command_must_make_sense_together(tmp_path: Path, text: str) -> None:
     with pytest.raises(JobError, match="command"):
         read_job(job_file(tmp_path, text))
+
+
+WISHES = """\
+train:
+  model: resnet-18
+  data: images
+  flip: true
+  crop_pixels: 28
+  normalise: true
+  epochs: 3
+  global_batch: 64
+  optimizer: {name: adamw, lr: 0.1, betas: [0.9, 0.99]}
+  schedule: {name: multisteplr, milestones: [30, 60], every: iteration}
+  loss: {name: CrossEntropyLoss, label_smoothing: 0.1}
+  base_batch: 32
+  accumulate: 2
+  sync_batch_norm: true
+  threads: auto
+"""
+
+
+def manifest(*shape: int, classes: int = 10) -> DataManifest:
+    shards = (Shard("a", 100, "0"),)
+    return DataManifest("images", classes, shape, "uint8", 0, shards, shards)
+
+
+def test_what_torch_does_is_handed_through_by_name(tmp_path: Path) -> None:
+    job = read_job(job_file(tmp_path, WISHES))
+    write_job(job, tmp_path / "job.yml")
+    assert read_job(tmp_path / "job.yml") == job
+    assert job.train is not None
+    plan = build_plan(job.train, "n", ["phone001", "phone002"], data=manifest(3, 32, 32))
+    assert plan.optimizer == OptimizerSpec("AdamW", {"lr": 0.1, "betas": [0.9, 0.99]})
+    assert plan.scheduler == SchedulerSpec("MultiStepLR", {"milestones": [30, 60]}, "iteration")
+    assert plan.loss == LossSpec("CrossEntropyLoss", {"label_smoothing": 0.1})
+    assert plan.model.args == {"num_classes": 10, "in_channels": 3}
+    assert (plan.data.flip, plan.data.crop_pixels, plan.data.normalise) == (True, 28, True)
+    assert (plan.base_batch, plan.accumulate, plan.sync_batch_norm) == (32, 2, True)
+    assert plan.threads == "auto"
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+@pytest.mark.parametrize(
+    ("change", "shape", "complaint"),
+    [
+        ({"model": "alexnet"}, (3, 32, 32), "alexnet needs images of at least 63x63"),
+        ({"crop_pixels": "40"}, (3, 32, 32), "crop_pixels 40 is more than data set images has"),
+        ({"crop_pixels": "16", "model": "squeezenet"}, (3, 32, 32), "at least 17x17"),
+    ],
+)
+def test_images_that_do_not_fit_the_model_are_refused(
+    tmp_path: Path, change: dict[str, str], shape: tuple[int, ...], complaint: str
+) -> None:
+    text = re.sub(
+        r"(\w+): (\S+)$", lambda m: f"{m[1]}: {change.get(m[1], m[2])}", WISHES, flags=re.M
+    )
+    train = read_job(job_file(tmp_path, text)).train
+    assert train is not None
+    with pytest.raises(JobError, match=complaint):
+        build_plan(train, "n", ["phone001"], data=manifest(*shape))
 
 
 def test_more_phones_than_samples_is_refused(tmp_path: Path) -> None:

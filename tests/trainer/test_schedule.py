@@ -6,7 +6,7 @@ import pytest
 from test_formats import a_plan
 
 from trainer.formats import PlanError
-from trainer.schedule import Schedule
+from trainer.schedule import Schedule, linear_scale
 
 
 def test_the_last_iteration_of_an_epoch_may_be_partial() -> None:
@@ -35,3 +35,18 @@ def test_a_warm_up_longer_than_the_run_is_refused() -> None:
     plan = dataclasses.replace(a_plan(), epochs=1, warmup_iterations=11)
     with pytest.raises(PlanError, match=r"warmup_iterations \(11\) and epochs \(1\).*only 10"):
         Schedule.of(plan, 800, batch=80)
+
+
+def test_k_times_the_batch_is_k_times_the_rate_and_the_warm_up_begins_at_the_base_rate() -> None:
+    plan = a_plan(warmup_iterations=4, base_batch=20)  # of 80 samples
+    schedule = Schedule.of(plan, 800, batch=80)
+    assert linear_scale(plan) == 4
+    rates = [4 * schedule.rate_factor(plan, i) for i in range(6)]
+    assert rates == [1.75, 2.5, 3.25, 4.0, 4.0, 4.0]
+
+
+def test_a_batch_below_the_base_batch_needs_no_rise() -> None:
+    plan = a_plan(warmup_iterations=4, base_batch=160)
+    schedule = Schedule.of(plan, 800, batch=80)
+    assert linear_scale(plan) == 0.5
+    assert [schedule.rate_factor(plan, i) for i in range(5)] == [1.0] * 5
