@@ -150,7 +150,9 @@ def prepare(
             )
         data = staging.read_data(room.paths.data, job.train.data)
         switches = [rack.phones[phone].switch or "" for phone in chosen.phones]
-        plan = build_plan(job.train, name, chosen.phones, resume, switches=switches, data=data)
+        plan = build_plan(
+            job.train, name, chosen.phones, resume, switches=switches, data=data.manifest
+        )
     release = chosen.facts[chosen.phones[0]].release
     world = mpirun.World(
         series=rack.versions.openmpi,
