@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import torch
 
-from trainer import depthwise, models
+from trainer import depthwise, models, tune
 from trainer.data import Data, load
 from trainer.exchange.engine import Engine
-from trainer.formats import Plan, PlanError, fitted_to, misfit
+from trainer.formats import Plan, PlanError, Threads, Workload, fitted_to, misfit
 from trainer.loop import Training, TrainingError
-from trainer.optimizers import Loss, build_loss
+from trainer.optimizers import Loss, build_loss, with_heads
 from trainer.report import Reporter, explain, reporting
 
 PLAN = "plan.json"
@@ -56,13 +57,17 @@ def run(
     loss: Loss | None = None,
 ) -> float:
     """Train as `plan` says; `run_dir` receives progress, checkpoints and the last word."""
-    torch.set_num_threads(plan.threads if plan.threads != "auto" else 1)
+    if plan.threads != "auto":
+        torch.set_num_threads(plan.threads)
     torch.use_deterministic_algorithms(plan.deterministic)
     torch.manual_seed(plan.seed)
     loss = build_loss(plan.loss) if loss is None else loss
     data = load(_data_folder(plan.data.path), plan, reporter.rank) if data is None else data
     model = _build_model(plan, data) if model is None else model
-    engine = Engine.of(plan)
+    tuned = _tuned(plan, reporter, model, data, loss) if plan.threads == "auto" else None
+    engine = Engine.of(plan)  # its thread is free to use the other cores
+    if tuned is not None:
+        tune.use(tuned.threads, tuned.cores, engine.thread_id)
     try:
         if engine.size != len(plan.phones):
             raise PlanError(
@@ -86,6 +91,23 @@ def run(
     engine.close()
     assert reporter.test_accuracy is not None  # noqa: S101
     return reporter.test_accuracy
+
+
+def _tuned(
+    plan: Plan, reporter: Reporter, model: torch.nn.Module, data: Data, loss: Loss
+) -> Threads:
+    """What this phone computes its share fastest with."""
+    share = plan.samples_per_rank[reporter.rank]
+    workload = Workload(
+        model=json.dumps([plan.model.name, plan.model.args], sort_keys=True),
+        shape=_image_shape(plan, data),
+        samples=max(share // plan.accumulate, 2),
+        torch=torch.__version__,
+    )
+    tuned = tune.choose(model, with_heads(loss, model), workload, tune.profile_path())
+    cores = f" on cores {', '.join(map(str, tuned.cores))}" if tuned.cores else ""
+    reporter.note(f"{reporter.phone} computes with {tuned.threads} threads{cores}")
+    return tuned
 
 
 def _build_model(plan: Plan, data: Data) -> torch.nn.Module:

@@ -69,9 +69,16 @@ def network() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("series", "tests"), [("5", "."), ("4", "test_exchange.py")], ids=["openmpi-5", "openmpi-4"]
+    ("series", "tests", "marked"),
+    [
+        pytest.param("5", ".", "not soak", id="openmpi-5"),
+        pytest.param("4", "test_exchange.py", "not soak", id="openmpi-4"),
+        pytest.param("5", ".", "soak", id="openmpi-5-soak", marks=pytest.mark.soak),
+    ],
 )
-def test_in_the_lab_image(image: str, network: str, shared: Path, series: str, tests: str) -> None:
+def test_in_the_lab_image(
+    image: str, network: str, shared: Path, series: str, tests: str, marked: str
+) -> None:
     done = subprocess.run(
         [
             *("podman", *runtime_options(), "run", "--rm"),
@@ -80,7 +87,7 @@ def test_in_the_lab_image(image: str, network: str, shared: Path, series: str, t
             *(f"--volume={PROJECT}:/src:ro", f"--volume={shared}:/shared:ro"),
             *("--env=HOME=/shared/home", "--env=PYTHONDONTWRITEBYTECODE=1"),
             *(image, "with-mpi", series, "python3", "-m", "pytest", "-p", "no:cacheprovider"),
-            *("--quiet", f"/src/tests/trainer/lab/{tests}"),
+            *("--quiet", "-m", marked, f"/src/tests/trainer/lab/{tests}"),
         ],
         check=False,
     )

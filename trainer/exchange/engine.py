@@ -62,6 +62,8 @@ class Engine:
         if isinstance(answer, BaseException):
             raise EngineError(str(answer)) from answer
         self.rank, self.size = answer
+        self.thread_id = self._thread.native_id
+        """As the kernel numbers the communication thread."""
 
     @classmethod
     def of(cls, plan: Plan) -> Engine:

@@ -16,6 +16,7 @@ from trainer.formats.models import (
     unknown_args,
 )
 from trainer.formats.plan import CheckpointSpec, DataSpec, Exchange, MpiAlgorithm, Plan, PlanError
+from trainer.formats.profile import PROFILE, Profile, Threads, Workload
 from trainer.formats.progress import (
     CheckpointEvent,
     EndEvent,
@@ -51,6 +52,7 @@ __all__ = [
     "MANIFEST",
     "MODELS",
     "OPTIMIZERS",
+    "PROFILE",
     "SCHEDULERS",
     "CheckpointEvent",
     "CheckpointHeader",
@@ -73,6 +75,7 @@ __all__ = [
     "OptimizerSpec",
     "Plan",
     "PlanError",
+    "Profile",
     "Progress",
     "SchedulerSpec",
     "Shard",
@@ -82,7 +85,9 @@ __all__ = [
     "StartEvent",
     "StoreOrder",
     "Survey",
+    "Threads",
     "Verified",
+    "Workload",
     "class_name",
     "event_from_json",
     "event_to_json",

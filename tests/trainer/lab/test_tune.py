@@ -1,0 +1,95 @@
+"""Threads by measurement: the fastest number, kept in the phone's profile."""
+
+import os
+import threading
+
+import pytest
+import torch
+
+from trainer import tune
+from trainer.formats import Profile, Threads, Workload
+
+WORK = Workload('["digits-cnn", {}]', (1, 8, 8), 8, "2.6")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        ({1: 4.0, 2: 2.0, 4: 1.0, 8: 1.2}, 4),
+        ({1: 1.0, 2: 1.0, 4: 0.98, 8: 0.98}, 1),
+        ({1: 4.0, 2: 5.5}, 1),  # 4 and 8 are not tried any more
+    ],
+)
+def test_more_threads_may_be_slower(seconds: dict[int, float], expected: int) -> None:
+    assert tune.best(seconds.__getitem__, (1, 2, 4, 8))[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("cores", "numbers"), [(1, [1]), (2, [1, 2]), (6, [1, 2, 4, 6]), (8, [1, 2, 4, 8])]
+)
+def test_powers_of_two_and_all_cores_are_tried(cores: int, numbers: list[int]) -> None:
+    assert tune.candidates(cores) == numbers
+
+
+def test_the_fastest_cores_come_first(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    for core, frequency in ((0, 1_900_000), (2, 2_700_000), (3, 2_700_000)):
+        folder = tmp_path / f"cpu{core}/cpufreq"
+        folder.mkdir(parents=True)
+        (folder / "cpuinfo_max_freq").write_text(f"{frequency}\n")
+    assert tune.fastest_cores(tmp_path) == [2, 3, 0, 1]
+
+
+def test_what_was_measured_once_is_known_the_next_time(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(tune, "_SECONDS", 0.0)
+    allowed, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    path = tmp_path / "phonerack/profile.json"
+    loss = torch.nn.functional.cross_entropy
+    try:
+        chosen = tune.choose(model, loss, WORK, path)
+        assert os.sched_getaffinity(0) == allowed
+    finally:
+        tune.use(threads, sorted(allowed))
+    assert 1 <= chosen.threads <= len(allowed)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    monkeypatch.setattr(tune, "measure", None)
+    assert tune.choose(model, loss, WORK, path) == chosen
+    path.write_text("{")
+    assert tune.read_profile(path) == Profile()
+
+
+def test_the_communication_thread_is_left_free() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    end, begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        end.wait()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    begun.wait()
+    threads = torch.get_num_threads()
+    try:
+        tune.use(threads, allowed[:1], thread.native_id)
+        assert os.sched_getaffinity(0) == set(allowed[:1])
+        assert os.sched_getaffinity(thread.native_id or 0) == set(allowed)
+    finally:
+        tune.use(threads, allowed)
+        end.set()
+        thread.join()
+
+
+def test_a_profile_keeps_one_entry_a_workload_and_not_too_many() -> None:
+    profile = Profile()
+    for number in range(100):
+        work = Workload("m", (1, 8, 8), number, "2.6")
+        profile = profile.with_threads(Threads(work, 2, (), 1.0, 0.0))
+    assert profile.known(Workload("m", (1, 8, 8), 99, "2.6")) is not None
+    assert profile.known(Workload("m", (1, 8, 8), 1, "2.6")) is None
+    again = profile.with_threads(Threads(work, 4, (0, 1, 2, 3), 0.5, 1.0))
+    assert len(again.threads) == len(profile.threads)
+    assert Profile.from_json(again.to_json()) == again
