@@ -16,6 +16,7 @@ enum {
     SLOTS = 32,         /* rows that are held: they stay in the L1 cache */
     MOST_ADDITIONS = 256, /* in float32, before sums go on in float64 */
     MOST_TAPS = 25,
+    GROUP = 16, /* channels whose weights' gradients are summed at a time */
 #if defined(__aarch64__)
     REGISTERS = 32,
 #else
@@ -48,6 +49,13 @@ struct blocks {
 
 static struct blocks blocks_of(long columns, long most) {
     return (struct blocks){.columns = columns, .count = (columns + most - 1) / most};
+}
+
+/* `count` floats from `from` on will be read soon, those before `end`. */
+static void fetch(const float *from, long count, const float *end) {
+    enum { LINE = 64 / sizeof(float) };
+    if (count > end - from) count = end - from;
+    for (long i = 0; i < count; i += LINE) __builtin_prefetch(from + i);
 }
 
 static int next_block(struct blocks *b) {
