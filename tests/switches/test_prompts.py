@@ -1,0 +1,112 @@
+"""Something answers at a switch's address that is no such switch: nothing is sent to it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import asyncssh
+import pytest
+from lab import HOST_KEY, PASSWORD
+
+from fleetctl.switches.errors import SwitchError
+
+type Make = Callable[..., Any]
+
+
+SHELL_AND_MENU = ("admin@box:~$ ", "[1] status  [2] setup: ")
+
+
+class _Anybody(asyncssh.SSHServer):
+    def password_auth_supported(self) -> bool:
+        return True
+
+    def validate_password(self, username: str, password: str) -> bool:
+        return (username, password) == ("admin", PASSWORD)
+
+
+@dataclass
+class Stranger:
+    """An ssh server that answers every line with one prompt; `lines` is what it was told."""
+
+    prompt: str
+    lines: list[str] = field(default_factory=list)
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.port = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(60)
+
+    async def _serve(self) -> int:
+        server = await asyncssh.create_server(
+            *(_Anybody, "127.0.0.1", 0),
+            server_host_keys=[HOST_KEY],
+            process_factory=self._talk,
+            line_editor=False,
+        )
+        return server.get_port()
+
+    async def _talk(self, process: asyncssh.SSHServerProcess[str]) -> None:
+        process.stdout.write(self.prompt)
+        while line := await process.stdin.readline():
+            self.lines.append(line.strip())
+            process.stdout.write(f"{line}\r\n{self.prompt}")
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Callable[[str], Stranger]]:
+    made: list[Stranger] = []
+
+    def make(prompt: str) -> Stranger:
+        made.append(Stranger(prompt))
+        return made[-1]
+
+    yield make
+    for item in made:
+        item.close()
+
+
+@pytest.mark.parametrize("name", ["cisco_ios", "arista_eos"])
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "sw1(config)#",
+        # netmiko looks for half a minute.
+        *(pytest.param(text, marks=pytest.mark.soak) for text in SHELL_AND_MENU),
+    ],
+)
+def test_a_wrong_prompt_is_refused_before_anything_is_sent(
+    lab: Make, stranger: Callable[[str], Stranger], name: str, prompt: str
+) -> None:
+    rig, there = lab(name), stranger(prompt)
+    known = rig.targets["sw1"].known_hosts
+    key = HOST_KEY.export_public_key("openssh").decode().strip()
+    known.write_text(f"{known.read_text()}[127.0.0.1]:{there.port} {key}\n")
+    rig.targets["sw1"] = replace(rig.targets["sw1"], port=there.port)
+    (answer,) = rig.run()
+    assert isinstance(answer, SwitchError), answer
+    assert str(answer).startswith("sw1: ")
+    harmless = ("", "enable", "terminal", "show", "exit", "end")
+    assert [line for line in there.lines if line.split(" ")[0] not in harmless] == []
+
+
+def test_a_switch_of_another_platform_is_refused_before_anything_is_sent(lab: Make) -> None:
+    """The rack file says IOS and EOS is there: it has none of the ports."""
+    rig = lab("arista_eos")
+    switch = replace(rig.rack.switches["sw1"], platform="cisco_ios")
+    rig.rack = replace(rig.rack, switches={"sw1": switch})
+    before = rig.settings()
+    (answer,) = rig.run()
+    assert isinstance(answer, SwitchError), answer
+    assert "GigabitEthernet1/0/1" in str(answer)
+    assert rig.settings() == before
+    assert rig.look(lambda device: not device.log)
