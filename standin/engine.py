@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,13 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from standin.commands import Command, run
+from standin.commands import Command, CommandError, run
 from standin.errors import StandinError
 
 RACK_LABEL = "phonerack.rack"
 HOST_LABEL = "phonerack.host"
 FOLDER_LABEL = "phonerack.folder"
 IMAGE_PREFIX = "localhost/phonerack-standin-"
+
+REMOVE_TRIES, REMOVE_PAUSE_SECONDS = 6, 5.0
 
 type State = Literal["running", "paused", "dead"]
 
@@ -180,9 +183,19 @@ def limit_cpu(name: str, limit: CpuLimit) -> None:
 
 
 def remove(names: Iterable[str]) -> None:
-    """Remove containers, whatever they are doing; those that are gone already are no error."""
-    if wanted := tuple(names):
-        run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+    """Remove containers, whatever they are doing; those that are gone already are no error.
+
+    On a busy machine killed processes may take longer to die than podman waits: it is asked again.
+    """
+    wanted = tuple(names)
+    for left in reversed(range(REMOVE_TRIES if wanted else 0)):
+        try:
+            run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+            return
+        except CommandError:
+            if not left:
+                raise
+            time.sleep(REMOVE_PAUSE_SECONDS)
 
 
 def make_network(rack: str, name: str) -> None:

@@ -157,9 +157,13 @@ class OvsPlane:
             log.warning("%s: %s", self.bridge.name, problem)
 
     def linked(self, port: str) -> bool:
+        return self._devices.get(port) in self._alive()
+
+    def _alive(self) -> frozenset[str]:
+        """Devices that have a carrier; whoever asks about many of them asks once."""
         if time.monotonic() - self._carriers[0] > CARRIER_SECONDS:
             self._see_carriers()
-        return self._devices.get(port) in self._carriers[1]
+        return self._carriers[1]
 
     def _see_carriers(self) -> None:
         found = frozenset(self._look(self.bridge.carriers) or ())
@@ -180,12 +184,13 @@ class OvsPlane:
             if number in self._ports
         ]
         # It forgets with time; a real one forgets with the carrier.
-        return sorted(item for item in found if self.linked(item.port))
+        alive = self._alive()
+        return sorted(item for item in found if self._devices.get(item.port) in alive)
 
     def neighbours(self) -> list[Neighbour]:
-        found = []
+        found, alive = [], self._alive()
         for wire in self.wires:
-            answer = self.heard(wire.device) if wire.leads_to and self.linked(wire.port) else None
+            answer = self.heard(wire.device) if wire.leads_to and wire.device in alive else None
             if answer:
                 found.append(Neighbour(wire.port, *answer))
         return found
