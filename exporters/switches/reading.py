@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from exporters.metrics import Metric, Sample
@@ -41,12 +41,15 @@ class Memory:
 
     flaps: dict[int, int] = field(default_factory=dict)
 
-    def see(self, uptime: int, links: dict[int, tuple[bool, int]]) -> None:
-        """Count the carriers that have gone, also those that were back before anybody looked."""
+    def see(
+        self, uptime: int, links: dict[int, tuple[bool, int]], shut: Container[int] = ()
+    ) -> None:
+        """Count the carriers that have gone, also those that were back before anybody looked; not
+        those of ports that somebody has `shut`."""
         if uptime >= self.uptime:  # else it has started anew, and its ticks with it
             for number, (up, changed) in links.items():
                 was_up, was_changed = self.links.get(number, (False, 0))
-                if was_up and (not up or changed != was_changed):
+                if was_up and (not up or changed != was_changed) and number not in shut:
                     self.flaps[number] = self.flaps.get(number, 0) + 1
         self.uptime, self.links = uptime, links
 
@@ -62,6 +65,7 @@ def samples(switch: Switch, tables: Tables, memory: Memory) -> Iterator[Sample]:
             number: (tables["ifOperStatus"].get(at) == _UP, _int(tables["ifLastChange"], at) or 0)
             for number, at in ports.items()
         },
+        {number for number, at in ports.items() if tables["ifAdminStatus"].get(at) != _UP},
     )
     yield metrics.UPTIME.sample(uptime / _TICKS_A_SECOND, switch.name)
     yield from _temperatures(switch, tables, ("entPhySensor", "OperStatus"))

@@ -84,9 +84,11 @@ def test_what_a_person_changed_is_drift(watched: Watched, line: str, setting: st
 
 
 def test_a_port_that_was_cut_off_on_purpose_is_no_drift(watched: Watched) -> None:
+    assert watched.read()["port_up"][PHONE] == 1
     watched.rig.type(f"interface {watched.interface(1)}\ndescription phone001-off\nshutdown")
     found = watched.read()
     assert found["port_enabled"][PHONE] == 0
+    assert found["port_flaps_total"][PHONE] == 0
     assert set(found["drift"].values()) == {0}
     watched.rig.type(f"interface {watched.interface(1)}\nno shutdown")
     assert watched.read()["drift"][(*PHONE, "description")] == 1, "it is in use, and says it is not"
