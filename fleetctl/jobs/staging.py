@@ -14,7 +14,7 @@ from fleetctl.errors import FleetError
 from fleetctl.jobs import onphone
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
-from fleetctl.remote import Fleet, PhoneError
+from fleetctl.remote import Fleet, PhoneError, Result
 from fleetctl.state import Holding, State
 from trainer.formats import (
     MANIFEST,
@@ -145,13 +145,21 @@ async def survey(
     found: dict[str, Survey | PhoneError | str] = {}
     for phone, answer in answers.items():
         if answer.error is not None or not answer.ok:
-            found[phone] = answer.error or answer.failure(phone)
+            found[phone] = answer.error or _explain(phone, answer)
             continue
         try:
             found[phone] = Survey.from_json(answer.stdout, phone)
         except FormatError as error:
             found[phone] = str(error)
     return found
+
+
+def _explain(phone: str, answer: Result) -> str:
+    if "No module named" in answer.stderr:
+        return (
+            f"{phone}: its release is older than this fleetctl; install it with site.yml -t release"
+        )
+    return answer.failure(phone)
 
 
 async def needs(fleet: Fleet, data: DataOnController, plan: Plan) -> dict[str, Need]:
