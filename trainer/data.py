@@ -98,6 +98,8 @@ def load(folder: Path, plan: Plan | None = None, rank: int = 0) -> Data:
             manifest.std,
         )
     except FileNotFoundError as error:
+        if plan is None:
+            cure += " With `stage: share`, leave the data to trainer.fit."
         raise DataError(f"{error.filename}: no such file. {cure}") from None
     except (FormatError, DataError) as error:
         raise DataError(f"{error}. {cure}") from None

@@ -26,7 +26,7 @@ import numpy as np
 from trainer.errors import TrainerError
 from trainer.exchange.transport import MpiTransport, Transport
 from trainer.formats import Final, HeldFile, StagedFile, StagePlan, final_name, write_atomic
-from trainer.formats.held import record, sha256_of
+from trainer.formats.held import held_file, record, sha256_of
 from trainer.report import Terminated, explain, terminating, world_rank
 from trainer.store import INCOMING, Store, data_root
 
@@ -238,7 +238,7 @@ def _finished(arrival: _Arrival) -> HeldFile:
         raise StageError(f"{staged.file} arrived damaged: its checksum is not the manifest's")
     path = arrival.path.with_name(staged.file)
     arrival.path.replace(path)
-    return _held(path, staged)
+    return held_file(path, staged.sha256)
 
 
 def _verified(path: Path, staged: StagedFile) -> HeldFile:
@@ -248,12 +248,7 @@ def _verified(path: Path, staged: StagedFile) -> HeldFile:
         raise StageError(f"{staged.file} came damaged from the controller; launch again")
     with path.open("rb") as file:
         os.fsync(file.fileno())
-    return _held(path, staged)
-
-
-def _held(path: Path, staged: StagedFile) -> HeldFile:
-    status = path.stat()
-    return HeldFile(staged.file, status.st_size, status.st_mtime_ns, staged.sha256)
+    return held_file(path, staged.sha256)
 
 
 def _staged(plan: StagePlan) -> str | None:

@@ -19,8 +19,15 @@ from pathlib import Path
 
 from trainer.errors import TrainerError
 from trainer.files import sync_folder, write_atomic
-from trainer.formats import MANIFEST, DataManifest, Holdings, StoreOrder, Survey, verify
-from trainer.formats.held import record
+from trainer.formats import (
+    MANIFEST,
+    DataManifest,
+    Holdings,
+    StoreOrder,
+    Survey,
+    record,
+    verify,
+)
 
 INCOMING = ".incoming"
 """Ends the name of a file that is not whole yet."""

@@ -98,7 +98,7 @@ def list_data(context: click.Context, app: App, full: bool, output: str) -> None
     if output == "json":
         print_json({"data": [_as_json(each, holders) for each in data_sets]})
     else:
-        columns = ("name", "training", "test", "classes", "image", "seed", "kB", "phones", "state")
+        columns = ("name", "training", "test", "classes", "image", "kB", "state", "phones")
         print_table(columns, [_row(each, holders) for each in data_sets])
     if any(each.problem for each in data_sets):
         context.exit(ExitCode.FAILED)
@@ -251,8 +251,7 @@ def _row(data_set: DataSet, holders: Mapping[tuple[str, str], Holding]) -> tuple
         data_set.test_samples,
         data_set.classes,
         "x".join(map(str, data_set.shape)),
-        data_set.seed,
         data_set.size_bytes // 1000,
-        _phones(data_set, holders),
-        data_set.problem or "whole",
+        "damaged" if data_set.problem else "whole",
+        data_set.problem or _phones(data_set, holders),
     )

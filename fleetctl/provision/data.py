@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from fleetctl.errors import ExitCode
 from fleetctl.provision.sources import DataSetError, Options, Source, SourceError
-from trainer.formats import MANIFEST, DataManifest, FormatError, verify
+from trainer.formats import MANIFEST, DataManifest, FormatError, held_file, record, verify
 
 if TYPE_CHECKING:
     import numpy as np
@@ -219,6 +219,8 @@ def _build(
         class_names=source.class_names,
         recipe=made,
     ).write(folder / MANIFEST)
+    # What was just written need not be read again to be known.
+    record(folder, [held_file(folder / shard.file, shard.sha256) for shard in (*train, *test)])
     shutil.rmtree(scratch)
 
 

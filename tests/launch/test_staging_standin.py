@@ -17,6 +17,8 @@ from fleetctl.errors import ExitCode
 
 pytestmark = pytest.mark.standin
 
+ALL = "phone[001-006]"
+
 JOB = """\
 train:
   model: digits-cnn
@@ -74,7 +76,7 @@ def stopped(rack: Any, *arguments: str) -> dict[str, Any]:
 
 def test_much_for_many_is_broadcast_and_comes_once(rack: Any, large: Path, tmp_path: Path) -> None:
     phones = [f"phone00{number}" for number in range(1, 7)]
-    staged = stopped(rack, "-n", "6", job(tmp_path, "large"))
+    staged = stopped(rack, "--phones", ALL, job(tmp_path, "large"))
     assert (staged["how"], staged["sent_to"]) == ("broadcast", phones)
     for phone in phones:
         assert on_phone(rack, phone, "large") == set(shards(rack, "large"))
@@ -113,7 +115,7 @@ def test_a_phone_that_dies_in_a_broadcast_is_named_and_the_next_launch_brings_th
         ["podman", "exec", f"pr-{NAME}-phone004", f"{PREFIX}/bin/sh", "-c", freeze]
     )
     launching = subprocess.Popen(
-        ["fleetctl", "launch", "-n", "6", job(tmp_path, "large")],
+        ["fleetctl", "launch", "--phones", ALL, job(tmp_path, "large")],
         env=rack.env, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -132,7 +134,7 @@ def test_a_phone_that_dies_in_a_broadcast_is_named_and_the_next_launch_brings_th
     # Version 0 is still in its place on those that were broken off.
     assert on_phone(rack, "phone005", "large")
     healed(rack)
-    staged = stopped(rack, "-n", "6", job(tmp_path, "large"))
+    staged = stopped(rack, "--phones", ALL, job(tmp_path, "large"))
     assert 0 < staged["sent_bytes"] <= 6 * sum(shards(rack, "large").values())
-    checked = rack.fleetctl_json("data", "check", "large", *staged["sent_to"])
+    checked = rack.fleetctl_json("data", "check", "large", ALL)
     assert {each["state"] for each in checked["phones"]} == {"all"}

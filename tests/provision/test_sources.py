@@ -29,6 +29,7 @@ from data_formats import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetctl.provision.sources import cifar as cifar_source
 from fleetctl.provision.sources import idx as idx_source
 from fleetctl.provision.sources import model
 from trainer.formats import DataManifest
@@ -91,6 +92,19 @@ def test_a_damaged_cifar_names_file_and_what_would_be_right(tmp_path, cifar, dam
     files = cifar10_files(*cifar)
     damage(files)
     assert said in refused(tmp_path / "data", write_files(tmp_path / "source", files))
+
+
+@given(st.integers(0, 4 * 3073), st.sampled_from(list(cifar_source.LAYOUTS.values())))
+def test_a_cifar_file_is_whole_records_or_refused(size, layout) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / layout.test
+        path.write_bytes(bytes(size))
+        if size and size % layout.record_bytes == 0:
+            records = cifar_source._records(path, Path(folder), layout)
+            assert records.shape == (size // layout.record_bytes, layout.label_bytes + 3072)
+        else:
+            with pytest.raises(model.SourceError, match=f"{layout.test} has {size} bytes"):
+                cifar_source._records(path, Path(folder), layout)
 
 
 def test_an_archive_that_is_cut_or_holds_a_file_twice_is_refused(tmp_path, cifar) -> None:

@@ -5,7 +5,16 @@ document carries `version`; reading is strict (see strictjson). Times are Unix s
 """
 
 from trainer.files import write_atomic  # for fleetctl, which may import no other module
-from trainer.formats.held import HELD, MANIFEST, HeldFile, Holdings, Verified, verify
+from trainer.formats.held import (
+    HELD,
+    MANIFEST,
+    HeldFile,
+    Holdings,
+    Verified,
+    held_file,
+    record,
+    verify,
+)
 from trainer.formats.models import (
     KNOWN,
     MODELS,
@@ -93,10 +102,12 @@ __all__ = [
     "event_to_json",
     "final_name",
     "fitted_to",
+    "held_file",
     "held_samples",
     "misfit",
     "needed_shards",
     "progress_name",
+    "record",
     "unknown_args",
     "verify",
     "write_atomic",

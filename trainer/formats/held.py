@@ -66,8 +66,7 @@ def verify(folder: Path, shards: Iterable[Shard], *, full: bool = False) -> Veri
     missing, corrupt = [], {}
     for shard in shards:
         try:
-            status = (folder / shard.file).stat()
-            seen = HeldFile(shard.file, status.st_size, status.st_mtime_ns, shard.sha256)
+            seen = held_file(folder / shard.file, shard.sha256)
             if full or known.get(shard.file) != seen:
                 found = sha256_of(folder / shard.file)
                 if found != shard.sha256:
@@ -90,6 +89,12 @@ def record(folder: Path, files: Iterable[HeldFile]) -> None:
     text = Holdings(tuple(known.values())).to_json() + "\n"
     with suppress(OSError):
         write_atomic(folder / HELD, text.encode(), durable=False)
+
+
+def held_file(path: Path, sha256: str) -> HeldFile:
+    """A file as it is now, of which this checksum is known. Raises OSError."""
+    status = path.stat()
+    return HeldFile(path.name, status.st_size, status.st_mtime_ns, sha256)
 
 
 def sha256_of(path: Path) -> str:
