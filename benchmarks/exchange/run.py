@@ -94,14 +94,16 @@ def _result(case: Case, answers: Sequence[dict[str, Any]], goodput: float) -> Re
     return Result(case.label, case.method, ranks, median, min(seconds), cpu_seconds, bound)
 
 
-def ring_cases(phones: Phones, ranks: Sequence[int], megabytes: float) -> list[Case]:
+def ring_cases(
+    phones: Phones, ranks: Sequence[int], megabytes: float, methods: Sequence[str]
+) -> list[Case]:
     """One buffer of so many megabytes, by every method, on so many phones."""
     length = int(megabytes * 1e6) // 4
     phones.put(phones.names[: max(ranks)], one_json=json.dumps([length]))
     return [
         Case(f"{count} phones", method, phones.names[:count], "one.json", 4 * length)
         for count in ranks
-        for method in METHODS
+        for method in methods
     ]
 
 
@@ -120,11 +122,12 @@ def order_cases(phones: Phones, megabytes: float) -> list[Case]:
     ]
 
 
-def tensor_cases(phones: Phones, ranks: int, models: Sequence[str]) -> list[Case]:
+def tensor_cases(
+    phones: Phones, ranks: int, models: Sequence[str], methods: Sequence[str]
+) -> list[Case]:
     """The gradients of models: all in one message, or a message a tensor."""
     names = phones.names[:ranks]
     tensors: dict[str, list[int]] = json.loads((HERE / "tensors.json").read_text())
-    methods = [method for method in METHODS if method != "our ring, half"]
     cases = []
     for model in models:
         lengths = tensors[model]
@@ -164,6 +167,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rate", default="100mbit", help="of a phone's link (for order)")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=MODELS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     options = parser.parse_args()
 
@@ -173,11 +177,11 @@ def main() -> int:
         parser.error(f"--ranks {max(options.ranks)}: the rack has {len(phones.names)} phones")
     phones.put(phones.names, HERE / "on_phone.py")
     if options.what == "ring":
-        cases = ring_cases(phones, options.ranks, options.megabytes)
+        cases = ring_cases(phones, options.ranks, options.megabytes, options.methods)
     elif options.what == "order":
         cases = order_cases(phones, options.megabytes)
     else:
-        cases = tensor_cases(phones, max(options.ranks), options.models)
+        cases = tensor_cases(phones, max(options.ranks), options.models, options.methods)
     with shaped_uplinks(rack, options.rate) if options.what == "order" else nullcontext():
         goodput = phones.goodput_bytes_per_second()
         results = measure(phones, cases, options.rounds, goodput)

@@ -21,6 +21,13 @@ WINDOW = 3
 """Messages under way in each direction: enough to hide MPI's handshake for large messages, few
 enough that they do not share the link and all arrive late."""
 
+SEGMENTS = 4
+"""Of a chunk at least, as long as they do not become smaller than EAGER_BYTES."""
+
+EAGER_BYTES = 60 * 1024
+"""What Open MPI's TCP sends without asking the receiver first (btl_tcp_eager_limit, 64 KiB with
+its header): smaller pieces would gain nothing."""
+
 type Idle = Callable[[int], None]
 """Called when there is nothing to do until a message arrives, with the number of times that it
 has been called in a row; it may raise to give up."""

@@ -3,7 +3,6 @@
 import time
 
 import numpy as np
-import torch  # noqa: F401  as on a phone: torch and MPI in one process
 
 from trainer.exchange.codec import CODECS, PLAIN
 from trainer.exchange.reduce import build
