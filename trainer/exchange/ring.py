@@ -97,10 +97,12 @@ class Layout:
 
     @classmethod
     def of(cls, data: np.ndarray, circle: Circle, segment_bytes: int, codec: Codec) -> Layout:
-        grains = max(1, segment_bytes // data.itemsize // codec.grain)
-        segment_length = grains * codec.grain
         bounds = chunk_bounds(data.size, circle.size, codec.grain)
         longest = max(end - start for start, end in itertools.pairwise(bounds))
+        # A chunk in one piece would wait for itself: its next step begins when it is all there.
+        pieces = max(EAGER_BYTES, longest * data.itemsize // SEGMENTS)
+        grains = max(1, min(segment_bytes, pieces) // data.itemsize // codec.grain)
+        segment_length = grains * codec.grain
         segments = max(1, -(-longest // segment_length))
         return cls(bounds, circle.position, circle.size, segments, min(segment_length, longest))
 
