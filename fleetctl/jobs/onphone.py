@@ -230,3 +230,8 @@ def look_at_rank(run: str) -> str:
         f"done 2>/dev/null | tr '\\n' ' '; echo; "
         f"cat {folder(run)}/rank-*.progress.json 2>/dev/null || true"
     )
+
+
+def look_at_progress(run: str) -> str:
+    """Shell on any phone: its rank's progress, if it says any yet."""
+    return f"cat {folder(run)}/rank-*.progress.json 2>/dev/null || true"

@@ -44,6 +44,18 @@ def read_look(text: str) -> RankLook:
     return RankLook(frozenset(states.split()), iteration)
 
 
+async def progress(fleet: Fleet, run: str, phones: Sequence[str]) -> dict[str, Progress]:
+    """Where the rank of each phone is; without those that do not say."""
+    answers = await fleet.run(phones, onphone.look_at_progress(run), timeout_seconds=10)
+    found = {}
+    for phone, answer in answers.items():
+        try:
+            found[phone] = Progress.from_json(answer.stdout)
+        except FormatError:
+            continue
+    return found
+
+
 def suspects(looks: Mapping[str, RankLook]) -> dict[str, str]:
     """Ranks that are gone or stopped, though their phone answers. Pure."""
     found = {}

@@ -12,17 +12,22 @@ from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
+from fleetctl.checks import vitals
 from fleetctl.jobs import checkpoints, copies, onphone, probes
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.settle import settle
+from fleetctl.jobs.stragglers import Stragglers
 from fleetctl.jobs.tracker import Tracker
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.remote import Fleet, PhoneError
 from fleetctl.state import State
-from trainer.formats import CheckpointEvent, Event, FormatError, Plan, event_from_json
+from trainer.formats import CheckpointEvent, Event, FormatError, Plan, StartEvent, event_from_json
 
 PATIENCE_WITH_THE_LIVING = 10
 """Deadlines that may pass while every phone answers and its rank runs, before the run is ended."""
+
+LOOK_SECONDS = 5.0
+"""Between two looks at how fast each rank computes."""
 
 
 @dataclass(slots=True)
@@ -69,6 +74,7 @@ async def supervise(watch: Watch) -> Verdict:
         helpers.append(asyncio.create_task(_follow_progress(watch)))
         helpers.append(asyncio.create_task(_keep_checkpoints(watch, plan)))
         helpers.append(asyncio.create_task(_watch_deadline(watch)))
+        helpers.append(asyncio.create_task(_watch_speed(watch, plan)))
     try:
         # A helper that breaks is a bug, and must not pass for silence.
         waiting: set[asyncio.Task[object]] = {*tasks, *helpers}
@@ -155,6 +161,25 @@ async def _watch_deadline(watch: Watch) -> None:
         return
 
 
+async def _watch_speed(watch: Watch, plan: Plan) -> None:
+    """Name the phones that the others wait for."""
+    slow = Stragglers(dict(zip(watch.phones, plan.samples_per_rank, strict=True)))
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        looks = await probes.progress(watch.fleet, watch.run.name, watch.phones)
+        for found in slow.take(looks):
+            heat = (await vitals.look_at(watch.fleet, found.phone)).temperature_celsius
+            watch.run.record(
+                "straggler",
+                phone=found.phone,
+                fastest=found.fastest,
+                of_fastest=round(found.of_fastest, 2),
+                of_own_best=round(found.of_own_best, 2),
+                temperature_celsius=heat,
+            )
+            watch.on_remark(found.sentence(heat))
+
+
 async def _follow_progress(watch: Watch) -> None:
     """Copy progress.jsonl line by line."""
     for line in copies.whole_lines(watch.run.progress_file):
@@ -174,6 +199,8 @@ def _take(watch: Watch, line: str) -> None:
         return
     watch.heard = time.monotonic()
     watch.on_progress(watch.tracker)
+    if isinstance(event, StartEvent) and event.note:
+        watch.on_remark(f"{watch.head}: {event.note}")
     if isinstance(event, CheckpointEvent):
         watch.checkpointed.set()
 

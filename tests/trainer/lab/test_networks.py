@@ -12,7 +12,7 @@ from trainer.formats import CheckpointSpec, DataSpec, ModelSpec, OptimizerSpec, 
 
 pytestmark = pytest.mark.soak
 
-IMAGES = {"num_classes": 2, "in_channels": 3, "stem": "small"}
+IMAGES = {"num_classes": 3, "in_channels": 3, "stem": "small"}
 
 
 def a_network(*samples: int, **changes: object):
