@@ -38,7 +38,7 @@ def exchange(image: str, series: str, reduce: str, ranks: int, length: int) -> d
                 # A thread pool a rank would be as many threads as cores times ranks.
                 "--env=OPENBLAS_NUM_THREADS=1",
                 *(image, "with-mpi", series, "mpirun", "-n", str(ranks)),
-                *("--mca", "btl", "self,tcp", "python3"),
+                *("--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", "lo", "python3"),
                 "/src/benchmarks/exchange/on_phone.py",
                 *(json.dumps({"reduce": reduce}), "/lengths/lengths.json"),
                 *("--switches", switches),

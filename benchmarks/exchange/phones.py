@@ -63,7 +63,8 @@ class Phones:
     ) -> Any:
         """What rank 0 of a Python program in the bench folder prints in its last line of JSON."""
         hosts = ",".join(self.rack.phones[name].address for name in names)
-        parameters = allreduce_parameters(algorithm).items()
+        # As `fleetctl launch` does, of whose line this is the bare part.
+        parameters = {"btl_tcp_links": "2", **allreduce_parameters(algorithm)}.items()
         command = [
             *("mpirun", "--host", hosts, "-n", str(len(names)), "--map-by", "ppr:1:node"),
             *(word for name, value in parameters for word in ("--mca", name, value)),

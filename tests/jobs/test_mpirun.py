@@ -31,7 +31,8 @@ GOLDEN: dict[Any, list[str]] = {
         *["--prtemca", "oob_tcp_keepalive_probes", "3"],
         *["--prtemca", "prte_if_include", "10.138.0.0/24"],
         *["--pmixmca", "ptl_base_if_include", "10.138.0.0/24"],
-        *["--mca", "btl_tcp_if_include", "10.138.0.0/24", "--mca", "mpi_yield_when_idle", "1"],
+        *["--mca", "btl_tcp_if_include", "10.138.0.0/24", "--mca", "btl_tcp_links", "2"],
+        *["--mca", "mpi_yield_when_idle", "1"],
         *FORWARDED.split(),
     ],
     "4.1": [
@@ -40,7 +41,8 @@ GOLDEN: dict[Any, list[str]] = {
         *["--mca", "plm_rsh_args", SSH],
         *["--mca", "oob_tcp_keepalive_time", "10", "--mca", "oob_tcp_keepalive_intvl", "3"],
         *["--mca", "oob_tcp_keepalive_probes", "3", "--mca", "oob_tcp_if_include", "10.138.0.0/24"],
-        *["--mca", "btl_tcp_if_include", "10.138.0.0/24", "--mca", "mpi_yield_when_idle", "1"],
+        *["--mca", "btl_tcp_if_include", "10.138.0.0/24", "--mca", "btl_tcp_links", "2"],
+        *["--mca", "mpi_yield_when_idle", "1"],
         *FORWARDED.split(),
     ],
 }
