@@ -94,7 +94,8 @@ def show(found: dict[str, Any]) -> bool:
         print(
             f"{row['model']:13} step of {row['batch']} x {row['side']}²: torch "
             f"{row['torch_ms']:.0f} ms, ours {row['own_ms']:.0f}, free {row['free_ms']:.0f}: "
-            f"{row['gain']:.2f} of {row['most']:.2f} times, {row['share']:.0%}"
+            f"{row['gain']:.2f} of {row['most']:.2f} times, {row['share']:.0%}",
+            flush=True,
         )
     return good
 
@@ -116,13 +117,14 @@ def main() -> int:
         target = native.TARGETS["linux-x86_64"]
         library.write_bytes(native.compile_library(PROJECT, native.KERNEL_LIBRARY, target))
         sizes = (options.batch, options.side, options.rounds)
-        results = [measure(library, threads, *sizes) for threads in options.threads]
+        results, good = [], True
+        for threads in options.threads:
+            results.append(measure(library, threads, *sizes))
+            good &= options.output == "json" or show(results[-1])
     if options.output == "json":
         rows = [{**each, "totals": totals(each), "shares": shares(each)} for each in results]
         print(json.dumps(rows, indent=2))
-        return 0
-    good = [show(each) for each in results]
-    return 0 if all(good) else 1
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

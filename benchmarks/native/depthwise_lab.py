@@ -15,40 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torchvision
 from torch import nn
 
+from trainer import models
 from trainer.depthwise import DepthwiseConv2d
+from trainer.formats import ModelSpec
 from trainer.kernels import Shape, load
 
 LAYER_REPEATS = 5
 CLASSES = 1000
-
-
-def mobilenet_v1() -> nn.Module:
-    """As in Howard et al. 2017, table 1."""
-
-    def block(channels: int, out: int, stride: int) -> list[nn.Module]:
-        depthwise = nn.Conv2d(channels, channels, 3, stride, 1, groups=channels, bias=False)
-        pointwise = nn.Conv2d(channels, out, 1, bias=False)
-        norms = nn.BatchNorm2d(channels), nn.BatchNorm2d(out)
-        return [depthwise, norms[0], nn.ReLU(True), pointwise, norms[1], nn.ReLU(True)]
-
-    plan = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5]
-    layers: list[nn.Module] = [nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32)]
-    layers.append(nn.ReLU(True))
-    channels = 32
-    for out, stride in [*plan, (1024, 2), (1024, 1)]:
-        layers += block(channels, out, stride)
-        channels = out
-    head = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, CLASSES))
-    return nn.Sequential(*layers, *head)
-
-
-MODELS: dict[str, Callable[[], nn.Module]] = {
-    "mobilenet-v1": mobilenet_v1,
-    "mobilenet-v2": lambda: torchvision.models.mobilenet_v2(weights=None),
-}
+MODELS = ("mobilenet-v1", "mobilenet-v2")
 
 
 def is_depthwise(layer: nn.Module) -> bool:
@@ -132,10 +108,10 @@ def step_of(model: nn.Module, images: torch.Tensor, labels: torch.Tensor) -> Cal
 def steps(library: Path, batch: int, side: int, rounds: int) -> list[dict[str, Any]]:
     images, labels = torch.rand(batch, 3, side, side), torch.randint(CLASSES, (batch,))
     found = []
-    for name, build in MODELS.items():
-        model = build()
-        models = [model, with_ours(model, library), with_free(model)]
-        best = in_turns([step_of(each, images, labels) for each in models], rounds)
+    for name in MODELS:
+        model = models.build(ModelSpec(name))
+        kinds = [model, with_ours(model, library), with_free(model)]
+        best = in_turns([step_of(each, images, labels) for each in kinds], rounds)
         times = dict(zip(("torch_ms", "own_ms", "free_ms"), best, strict=True))
         found.append({"model": name, "batch": batch, "side": side, **times})
     return found
@@ -208,7 +184,7 @@ def main() -> None:
     with torch.backends.mkldnn.flags(enabled=False):
         found["steps"] = steps(library, batch, side, rounds)
         with torch.no_grad():
-            counts = {name: sizes(MODELS[name](), batch, side) for name in MODELS}
+            counts = {name: sizes(models.build(ModelSpec(name)), batch, side) for name in MODELS}
             measured = {kind: operators(library, kind) for kind in set().union(*counts.values())}
             for name, kinds in counts.items():
                 for kind, count in kinds.items():
