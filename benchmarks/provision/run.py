@@ -12,6 +12,7 @@ controller's cores, so wall time holds their work too; CPU time is the controlle
 from __future__ import annotations
 
 import argparse
+import configparser
 import json
 import os
 import resource
@@ -116,6 +117,12 @@ def most_calls(plays: list[dict[str, Any]], phones: set[str]) -> dict[str, int]:
     return {"typical": counts[len(counts) // 2], "most": counts[-1]} if counts else {}
 
 
+def forks() -> int:
+    config = configparser.ConfigParser()
+    config.read(PROJECT / "ansible.cfg")
+    return int(os.environ.get("ANSIBLE_FORKS") or config["defaults"]["forks"])
+
+
 def measure(rack_file: Path, folder: Path) -> dict[str, Any]:
     phones = set(load_rack(rack_file).phones)
     environment = {**os.environ, "ANSIBLE_CONFIG": str(PROJECT / "ansible.cfg")}
@@ -130,7 +137,7 @@ def measure(rack_file: Path, folder: Path) -> dict[str, Any]:
     plays = report["plays"]
     return {
         "phones": len(phones),
-        "forks": 50,
+        "forks": forks(),
         "ping_new": asdict(cold),
         "ping_kept": asdict(warm),
         "rerun": asdict(cost),

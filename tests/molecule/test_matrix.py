@@ -17,8 +17,9 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
 SAMPLE = 1
-LONG = {"failing-canary", "interrupted"}
-"""Only in `make soak`; tests/site/test_upgrade_standin.py tries the like of the first."""
+LONG = {"failing-canary", "interrupted", "skip-tags"}
+"""Only in `make soak`; tests/site/test_upgrade_standin.py tries the like of the first, and
+tests/provision/test_site_tags.py of the last."""
 
 
 def seed() -> str:

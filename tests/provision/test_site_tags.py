@@ -27,7 +27,7 @@ class Step:
 
     @property
     def is_contact(self) -> bool:
-        return self.task == "Ask the phone what it has"
+        return self.task in ("Ask the phone what it has", "Make first contact")
 
     @property
     def is_part(self) -> bool:
