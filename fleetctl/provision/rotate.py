@@ -28,6 +28,8 @@ from fleetctl.remote.hostkey import log_in
 NEXT = "operator.next"
 NEXT_CERTIFICATE = "operator.next-cert.pub"
 CONCURRENT = 32
+NOT_ASKED = (Fault.UNREACHABLE, Fault.REFUSED, Fault.TIMEOUT, Fault.LOST, Fault.THROTTLED)
+"""What says nothing of whether a phone would accept a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,8 @@ class Refused(FleetError):
 async def prove(folder: Path, phones: Iterable[Phone], port: int = PHONE_PORT) -> list[str]:
     """Log in with the next key. Returns what kept phones from answering.
 
-    Raises Refused for those that answer and do not accept it: they do not know the authority.
+    Raises Refused for those that answer and do not accept it, or whose own certificate is by
+    another authority: they do not know the present one.
     """
     identity = Identity(folder / "known_hosts", folder / NEXT, folder / NEXT_CERTIFICATE)
     bound = asyncio.Semaphore(CONCURRENT)
@@ -66,7 +69,7 @@ async def prove(folder: Path, phones: Iterable[Phone], port: int = PHONE_PORT) -
         return None
 
     found = [each for each in await asyncio.gather(*(one(phone) for phone in phones)) if each]
-    if refusing := [each.phone for each in found if each.fault is Fault.AUTH]:
+    if refusing := [each.phone for each in found if each.fault not in NOT_ASKED]:
         raise Refused(
             f"{', '.join(refusing)} would not accept the next key of the operator, since they do "
             "not know the present authority: run `site.yml -t controller,ssh` first. Nothing was "

@@ -149,7 +149,7 @@ def test_without_another_operators_key_there_is_nothing_to_lose(folder: Path) ->
 def test_the_next_key_is_proven_on_every_phone_before_it_counts(
     folder: Path, loopback: Loopback, listen: Listen
 ) -> None:
-    """phone002 knows another authority, phone003 is away."""
+    """phone002 knows another authority, phone003 is away, phone004 is certified by another one."""
     rotate.prepare(folder, "home")
     authorities = {
         "phone001": (folder / "ca.pub").read_text(),
@@ -161,18 +161,20 @@ def test_the_next_key_is_proven_on_every_phone_before_it_counts(
         for name, file in trust.items():
             file.write_text(f'cert-authority,principals="operator" {authorities[name]}')
         first = listen("phone001", authorized=trust["phone001"])
-        async with first, listen("phone002", authorized=trust["phone002"]):
+        other = {"phone004": str(loopback.operator)}
+        third = listen("phone004", authorized=trust["phone001"], host_keys=other)
+        async with first, listen("phone002", authorized=trust["phone002"]), third:
             phones: Any = [
                 SimpleNamespace(name=name, address=loopback.phones[name].address) for name in names
             ]
             return await rotate.prove(folder, phones, loopback.port)
 
-    for name in (*authorities, "phone003"):
+    for name in (*authorities, "phone003", "phone004"):
         loopback.add(name)
     with (folder / "known_hosts").open("a") as file:
         file.write(loopback.known_hosts.read_text())
-    with pytest.raises(rotate.Refused, match=r"^phone002 would not accept .*controller,ssh"):
-        asyncio.run(proven("phone001", "phone002", "phone003"))
+    with pytest.raises(rotate.Refused, match=r"^phone002, phone004 would not .*controller,ssh"):
+        asyncio.run(proven("phone001", "phone002", "phone003", "phone004"))
     (unproven,) = asyncio.run(proven("phone001", "phone003"))
     assert unproven.startswith("phone003 ")
     assert sorted(path.name for path in folder.glob("operator.next*")) == [

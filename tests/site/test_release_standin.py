@@ -14,6 +14,8 @@ from fleetctl.provision import release
 pytestmark = pytest.mark.standin
 
 FORMER = "0.0.9+former00"
+PREFIX = "/data/data/com.termux/files/usr"
+EXPORTER = f"{PREFIX}/var/service/phonerack-exporter"
 
 
 def add_former(present: str, releases: Path, key: Path) -> None:
@@ -37,13 +39,23 @@ def test_going_back_and_forward_again(provisioned_rack):
         command = "readlink phonerack/current phonerack/previous; true"
         return rack.run("ssh", "-F", configuration, "phone001", command).stdout.split()
 
-    present = releases()[0]
+    def exporter() -> str:
+        """The process that serves the phone's metrics."""
+        said = rack.podman("phone001", PREFIX + "/bin/sv", "status", EXPORTER).stdout
+        return said.split("(pid ")[1].split(")")[0]
+
+    present, first = releases()[0], exporter()
     add_former(Path(present).name, rack.folder / "releases", rack.folder / "ssh/release")
     limited = ("-t", "release", "-l", "phone001")
 
     rack.playbook(*limited, "-e", f"release_version={FORMER}")
     assert releases() == [f"releases/{FORMER}", present]
+    second = exporter()
+    assert second != first, "it goes on with the release's code that was there before"
 
     rack.playbook(*limited)
     assert releases() == [present, f"releases/{FORMER}"]
+    third = exporter()
+    assert third not in (first, second)
     assert recap(rack.playbook(*limited).stdout)["phone001"]["changed"] == 0
+    assert exporter() == third
