@@ -43,7 +43,7 @@ def test_every_case_has_steps() -> None:
         assert (PROJECT / f"molecule/matrix/cases/{case}/steps.yml").is_file(), case
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("case", cases())
 def test_site_copes_with(case: str) -> None:
     done = subprocess.run(
