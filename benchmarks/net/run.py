@@ -20,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from fleetctl.bench.figure import draw
+from fleetctl.bench.figures import draw_goodput
 from fleetctl.bench.links import Spread, disjoint_pairs, spread
 from fleetctl.bench.net import Network
+from fleetctl.bench.plotting import render
 from fleetctl.rack import Rack, RackPaths, find_rack_file, load_rack
 from fleetctl.remote import Fleet
 from standin.fabric import SHAPING_BURST, SHAPING_LATENCY, plan_fabric
@@ -76,7 +77,7 @@ def main() -> None:
                 f"{name}: {point.phones} phones, {mean:.1f} Mb/s a flow, deviation {deviation:.1f}"
             )
     if options.svg:
-        options.svg.write_text(draw(series, f"Goodput of a flow, links of {options.rate}"))
+        options.svg.write_bytes(render(draw_goodput(series), "svg"))
     if options.json:
         numbers = {name: [asdict(point) for point in points] for name, points in series.items()}
         options.json.write_text(json.dumps(numbers, indent=2) + "\n")

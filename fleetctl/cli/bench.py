@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fleetctl.cli.bench_collectives import collectives
+from fleetctl.cli.bench_compute import compute
+from fleetctl.cli.bench_output import report
+from fleetctl.cli.bench_training import scaling, thermal
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.cli.switch_options import SwitchOptions, switch_options
 from fleetctl.errors import ExitCode
@@ -22,7 +26,14 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """Measure the rack."""
+    """Measure the rack: results are folders in runs/, with a page to read."""
+
+
+command.add_command(collectives)
+command.add_command(compute)
+command.add_command(scaling)
+command.add_command(thermal)
+command.add_command(report)
 
 
 @command.command("net")
@@ -176,7 +187,8 @@ async def _measure(
 
 
 def _draw(report: NetReport, earlier: Sequence[tuple[str, list[Spread]]], figure: Path) -> None:
-    from fleetctl.bench.figure import draw
+    from fleetctl.bench.figures import draw_goodput
+    from fleetctl.bench.plotting import render
     from fleetctl.rack import InputError
     from fleetctl.rack.files import write_atomic
 
@@ -184,7 +196,7 @@ def _draw(report: NetReport, earlier: Sequence[tuple[str, list[Spread]]], figure
     for place, (name, spreads) in enumerate(earlier):
         series[name if name not in series else f"{name} ({place + 2})"] = spreads
     try:
-        write_atomic(figure, draw(series, "Goodput of a flow, mean and standard deviation"))
+        write_atomic(figure, render(draw_goodput(series), "svg"))
     except ValueError as problem:
         raise InputError(f"no figure: {problem}") from None
 

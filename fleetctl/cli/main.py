@@ -17,7 +17,7 @@ from fleetctl.errors import DISK_TROUBLE, ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
 COMMANDS = {
-    "bench": "Measure the network.",
+    "bench": "Measure network, collectives, compute, scaling, heat.",
     "check": "Check phones, their packages, or the rack file.",
     "data": "Prepare data sets and list them.",
     "drain": "Keep phones out of jobs.",

@@ -1,16 +1,14 @@
-"""What measured links mean: classes, pairs, spreads, and the figure."""
+"""What measured links mean: classes, pairs, spreads."""
 
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from ipaddress import IPv4Network
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.bench.figure import draw
 from fleetctl.bench.links import (
     Flow,
     Pair,
@@ -183,32 +181,3 @@ def test_flaps_and_damaged_frames_are_trouble_and_discards_are_not() -> None:
     assert told == "its link came and went 3 times, 12 damaged frames came from it"
     assert LinkCounters(speed_bytes=12.5e6, full_duplex=0).trouble == "100 Mb/s link, half duplex"
     assert LinkCounters(speed_bytes=125e6, full_duplex=1).trouble == ""
-
-
-def test_the_figure_has_a_line_and_points_for_every_series() -> None:
-    wired = [Spread(2, 940, 1, 1), Spread(8, 935, 4, 4)]
-    shared = [Spread(2, 200, 1, 1), Spread(8, 40, 20, 4)]
-    root = ET.fromstring(draw({"wired": wired, "wifi <air>": shared}, "Goodput"))  # noqa: S314
-    names = [element.tag.rpartition("}")[2] for element in root.iter()]
-    assert names.count("polyline") == 2
-    assert names.count("circle") == 4
-    assert "wifi <air>" in "".join(root.itertext())
-    lines = [element.attrib["points"] for element in root.iter() if "points" in element.attrib]
-    heights = [[float(point.split(",")[1]) for point in line.split()] for line in lines]
-    assert heights[1][0] < heights[1][1], "what falls goes down in the figure"
-    assert all(0 <= height <= 400 for line in heights for height in line)
-
-
-@given(st.lists(st.floats(0, 1e5), min_size=1, max_size=8), st.floats(0, 1e4))
-def test_everything_drawn_lies_on_the_sheet(means: list[float], deviation: float) -> None:
-    series = [Spread(2 * (n + 1), mean, deviation, 1) for n, mean in enumerate(means)]
-    root = ET.fromstring(draw({"any": series}, "x"))  # noqa: S314
-    for element in root.iter():
-        if element.tag.endswith("circle"):
-            assert 0 <= float(element.attrib["cx"]) <= 640
-            assert 0 <= float(element.attrib["cy"]) <= 400
-
-
-def test_nothing_measured_is_no_figure() -> None:
-    with pytest.raises(ValueError, match="nothing"):
-        draw({"none": []}, "x")

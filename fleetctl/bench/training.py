@@ -1,0 +1,128 @@
+"""`bench scaling` and `bench thermal`: training with exchange on synthetic samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fleetctl.bench.collectives import switches_of
+from fleetctl.bench.compute import OPTIMIZER
+from fleetctl.bench.document import ScalingBench, ScalingLaunch, ThermalBench
+from fleetctl.bench.session import BenchError, Session, Stopped
+from fleetctl.jobs.planning import equal_shares
+from trainer.formats import Exchange, Input, ModelSpec, Trained, TrainingSpec
+
+type Mode = Literal["global", "phone"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingWish:
+    """`global_batch` is the same for all numbers of phones, `phone_batch` the same on each phone;
+    0 leaves one out."""
+
+    models: tuple[ModelSpec, ...]
+    input: Input
+    counts: tuple[int, ...]
+    global_batch: int
+    phone_batch: int
+    iterations: int
+    threads: int
+    exchange: Exchange
+
+    def launches(self) -> list[tuple[ModelSpec, Mode, tuple[int, ...]]]:
+        """Model, kind of batch, samples of each rank. A number of phones whose global batch would
+        leave some without a sample is left out; so is what would be measured twice."""
+        found: list[tuple[ModelSpec, Mode, tuple[int, ...]]] = []
+        for model in self.models:
+            for count in self.counts:
+                if count <= self.global_batch:
+                    found.append((model, "global", equal_shares(self.global_batch, count)))
+                if self.phone_batch:
+                    found.append((model, "phone", (self.phone_batch,) * count))
+        return found
+
+
+async def scaling(session: Session, wish: ScalingWish) -> ScalingBench:
+    """Every launch of `wish`. One that fails is a problem in the document, not the end."""
+    launches: list[ScalingLaunch] = []
+    problems: list[str] = []
+    try:
+        for model, mode, samples in wish.launches():
+            phones = session.phones[: len(samples)]
+            spec = TrainingSpec(
+                phones,
+                model,
+                wish.input,
+                samples,
+                OPTIMIZER,
+                wish.iterations,
+                threads=wish.threads,
+                exchange=wish.exchange,
+                switches=switches_of(session.room.rack, phones),
+            )
+            label = f"{model.name}, {sum(samples)} images"
+            try:
+                ranks = await session.measure("training", label, spec, phones, Trained)
+            except BenchError as error:
+                problems.append(str(error))
+                session.room.remark(f"failed: {error}")
+            else:
+                launches.append(ScalingLaunch(model, mode, samples, tuple(ranks)))
+            session.keep(_scaling(session, wish, launches, problems))
+    except Stopped as stopped:
+        problems.append(str(stopped))
+    bench = _scaling(session, wish, launches, problems)
+    session.keep(bench)
+    return bench
+
+
+def _scaling(
+    session: Session,
+    wish: ScalingWish,
+    launches: Sequence[ScalingLaunch],
+    problems: Sequence[str],
+) -> ScalingBench:
+    return ScalingBench(
+        session.known(), wish.exchange, wish.threads, tuple(launches), tuple(problems)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ThermalWish:
+    model: ModelSpec
+    input: Input
+    phone_batch: int
+    seconds: float
+    threads: int
+    exchange: Exchange
+
+
+async def thermal(session: Session, wish: ThermalWish) -> ThermalBench:
+    """One run, long enough for phones to get as hot as they will."""
+    phones = session.phones
+    samples = (wish.phone_batch,) * len(phones)
+    spec = TrainingSpec(
+        phones,
+        wish.model,
+        wish.input,
+        samples,
+        OPTIMIZER,
+        iterations=1,
+        seconds=wish.seconds,
+        threads=wish.threads,
+        exchange=wish.exchange,
+        switches=switches_of(session.room.rack, phones),
+    )
+    label = f"{wish.model.name} for {wish.seconds:.0f} s"
+    ranks: Sequence[Trained] = ()
+    problems: tuple[str, ...] = ()
+    try:
+        ranks = await session.measure("training", label, spec, phones, Trained)
+    except (BenchError, Stopped) as error:
+        problems = (str(error),)
+    if ranks and not any(step.celsius is not None for rank in ranks for step in rank.steps):
+        problems = ("no phone told its temperature; `fleetctl status --facts` shows why",)
+    bench = ThermalBench(session.known(), wish.model, samples, tuple(ranks), problems)
+    session.keep(bench)
+    return bench

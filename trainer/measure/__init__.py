@@ -1,0 +1,1 @@
+"""Measurements that `fleetctl bench` starts on phones; `python -m trainer.measure`."""
