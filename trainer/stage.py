@@ -25,6 +25,7 @@ import numpy as np
 
 from trainer.errors import TrainerError
 from trainer.exchange.transport import MpiTransport, Transport
+from trainer.files import sync_all
 from trainer.formats import Final, HeldFile, StagedFile, StagePlan, final_name, write_atomic
 from trainer.formats.held import held_file, record, sha256_of
 from trainer.report import Terminated, explain, terminating, world_rank
@@ -93,7 +94,8 @@ class Chain:
         self._arrivals: deque[_Arrival] = deque()
         self._receiving: deque[tuple[Any, np.ndarray, _Arrival]] = deque()
         self._sending: deque[Any] = deque()
-        self._finishing: deque[tuple[Future[HeldFile], StagedFile]] = deque()
+        self._finishing: deque[Future[HeldFile]] = deque()
+        self._held: list[HeldFile] = []
         self._disk = ThreadPoolExecutor(1)
         self.received_bytes = 0
 
@@ -114,6 +116,9 @@ class Chain:
                 text = f"{self.received_bytes}\n".encode()
                 write_atomic(f"rank-{self._rank}.bytes", text, durable=False)
         self._disk.shutdown()
+        # Once, at the end: what is broken off is read again, and so verified, by the next survey.
+        sync_all(self._store.part)
+        record(self._store.part, self._held)
 
     def _step(self) -> bool:
         """One round of everything that does not wait; whether anything moved."""
@@ -129,8 +134,11 @@ class Chain:
             path = self._store.part / staged.file
             if path.exists():
                 self._wanted.remove(staged)
-                self._finishing.append((self._disk.submit(_verified, path, staged), staged))
+                self._finishing.append(self._disk.submit(_verified, path, staged))
                 self.received_bytes += staged.size_bytes
+                if staged.file in self._of_file:
+                    self._of_file[staged.file].open(path)
+                    self._of_file[staged.file].here_bytes = staged.size_bytes
                 moved = True
         return moved
 
@@ -177,18 +185,13 @@ class Chain:
             self._of_file[arrival.staged.file].here_bytes = arrival.come_bytes
         if arrival.come_bytes == arrival.staged.size_bytes:
             self._arrivals.popleft()
-            self._finishing.append((self._disk.submit(_finished, arrival), arrival.staged))
+            self._finishing.append(self._disk.submit(_finished, arrival))
 
     def _finish(self) -> bool:
-        """What was verified is recorded, so that no rerun reads or sends it again."""
+        """What was verified; raises StageError for what arrived damaged."""
         moved = False
-        while self._finishing and self._finishing[0][0].done():
-            future, staged = self._finishing.popleft()
-            record(self._store.part, [future.result()])
-            if self._rank == 0 and staged.file in self._of_file:
-                source = self._of_file[staged.file]
-                source.open(self._store.part / staged.file)
-                source.here_bytes = staged.size_bytes
+        while self._finishing and self._finishing[0].done():
+            self._held.append(self._finishing.popleft().result())
             moved = True
         return moved
 
@@ -229,9 +232,8 @@ class Chain:
 
 
 def _finished(arrival: _Arrival) -> HeldFile:
-    """Verified and on the disk to stay, under its own name."""
+    """Verified, under its own name."""
     staged = arrival.staged
-    os.fsync(arrival.file.fileno())
     arrival.file.close()
     if arrival.digest.hexdigest() != staged.sha256:
         arrival.path.unlink()
@@ -246,8 +248,6 @@ def _verified(path: Path, staged: StagedFile) -> HeldFile:
     if sha256_of(path) != staged.sha256:
         path.unlink()
         raise StageError(f"{staged.file} came damaged from the controller; launch again")
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
     return held_file(path, staged.sha256)
 
 

@@ -18,7 +18,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from trainer.errors import TrainerError
-from trainer.files import sync_folder, write_atomic
+from trainer.files import sync_all, sync_folder, write_atomic
 from trainer.formats import (
     MANIFEST,
     DataManifest,
@@ -93,6 +93,8 @@ class Store:
 
     def place(self, files: Collection[str]) -> None:
         """Put this version in its place, where it must hold `files`. Raises StoreError."""
+        if self.part.is_dir():
+            sync_all(self.part)  # before anything is recorded as verified
         found = self.whole()
         if absent := [name for name in files if name not in found]:
             raise StoreError(
