@@ -34,7 +34,8 @@ from trainer.store import INCOMING, Store, data_root
 _IN_FLIGHT = 16
 """Chunks under way in each direction: MPI moves them only while it is asked, so they must outlast
 the moments in which this process does not run."""
-_LOOK_AHEAD = 3
+_LOOK_AHEAD = 8
+"""Files of the controller's that may come out of order."""
 _LONGEST_PAUSE_SECONDS = 0.002
 _PROGRESS_SECONDS = 1.0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
@@ -12,13 +13,27 @@ import asyncssh
 
 from fleetctl.remote.faults import Fault, PhoneError
 
+_FILES_AT_ONCE = 3
+
 Move = Callable[[asyncssh.SFTPClient], Awaitable[None]]
 
 
 async def put_each(sftp: asyncssh.SFTPClient, local: Iterable[Path], folder: str) -> None:
-    """Copy files into a folder of the phone, one after another; each appears there whole."""
-    for path in local:
-        await put(sftp, path, f"{folder}/{path.name}")
+    """Copy files into a folder of the phone, in about their order; each appears there whole."""
+    files = iter(local)
+
+    async def work() -> None:
+        for path in files:
+            await put(sftp, path, f"{folder}/{path.name}")
+
+    # Several at once: opening, closing and renaming one after another would leave the link idle.
+    tasks = [asyncio.create_task(work()) for _ in range(_FILES_AT_ONCE)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def put(sftp: asyncssh.SFTPClient, local: Path, remote: str) -> None:

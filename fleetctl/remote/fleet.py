@@ -156,7 +156,7 @@ class Fleet:
     async def put_each(
         self, name: str, local: Sequence[Path], folder: str, *, timeout_seconds: float
     ) -> PhoneError | None:
-        """Copy files into a folder of one phone, in their order; each appears there whole."""
+        """Copy files into a folder of one phone, in about their order; each appears whole."""
         outcome = await self._transfer(
             [name], timeout_seconds, lambda sftp: files.put_each(sftp, local, folder)
         )
