@@ -379,25 +379,3 @@ def test_a_revoked_host_key_is_refused_by_fleetctl_and_by_ssh(
     assert result.error.fault is Fault.HOST_KEY_CHANGED
     assert "answers with a host key that was revoked" in str(result.error)
     assert "was revoked" in str(explain("phone001", address, said)), said
-
-
-def test_many_files_come_into_one_folder_and_a_missing_one_is_said(
-    loopback: Loopback, listen: Listen, tmp_path: Path
-) -> None:
-    names = [f"{number:02}" for number in range(20)]
-    for name in names:
-        (tmp_path / name).write_bytes(name.encode() * 999)
-    there = tmp_path / "there/part"
-
-    async def scene() -> None:
-        async with listen("phone001"), loopback.fleet() as fleet:
-            files = [tmp_path / name for name in names]
-            copied = await fleet.put_each("phone001", files, str(there), timeout_seconds=60)
-            assert copied is None
-            missing = [tmp_path / "gone", *files]
-            error = await fleet.put_each("phone001", missing, str(there), timeout_seconds=60)
-            assert "gone" in str(error)
-
-    asyncio.run(scene())
-    assert sorted(path.name for path in there.iterdir()) == names
-    assert all((there / name).read_bytes() == name.encode() * 999 for name in names)
