@@ -147,6 +147,7 @@ async def _dry_run(room: Room, request: Request) -> None:
         resume = f"resume/{await launch.look_for_checkpoint(room, request.resume)}"
     chosen = await launch.choose_phones(room, request.wish, dry=True)
     prepared = launch.prepare(room, request, chosen, f"{request.job.name}-N", resume)
+    await launch.rehearse(room, prepared)
     click.echo(launch.describe(prepared))
 
 

@@ -20,7 +20,7 @@ from fleetctl.checks import phone as preflight
 from fleetctl.checks.health import keep
 from fleetctl.checks.registry import Outcome
 from fleetctl.errors import ExitCode, FleetError
-from fleetctl.jobs import checkpoints, choose, mpirun, onphone, runs, settle, staging
+from fleetctl.jobs import checkpoints, choose, mpirun, onphone, rehearsal, runs, settle, staging
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
@@ -171,6 +171,15 @@ def prepare(
     return Prepared(name, chosen, plan, line, world.series, alone, addresses)
 
 
+async def rehearse(room: Room, prepared: Prepared) -> None:
+    """Refuse what torch will not do, or what will not fit in memory. Raises NotRehearsed."""
+    if prepared.plan is not None:
+        facts = prepared.chosen.facts
+        free_bytes = {phone: facts[phone].free_memory_bytes for phone in prepared.chosen.phones}
+        release = facts[prepared.chosen.phones[0]].release
+        await rehearsal.rehearse(room.fleet, prepared.plan, release, room.paths.data, free_bytes)
+
+
 async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFolder, Prepared]:
     """Bring the job to the point where mpirun runs; `stack` then holds the supervisor's lock.
 
@@ -187,6 +196,7 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         chosen = await _allocate(room, request, chosen, run.name)
         resume = f"resume/{found.path.name}" if found else None
         prepared = prepare(room, request, chosen, run.name, resume)
+        await rehearse(room, prepared)
         _write_folder(run, request, prepared, found)
     except BaseException:
         room.state.release(run.name)

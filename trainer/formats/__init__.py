@@ -34,6 +34,7 @@ from trainer.formats.measured import (
     Way,
     measured_name,
 )
+from trainer.formats.memory import MemoryNeed, least_parts
 from trainer.formats.models import (
     KNOWN,
     MODELS,
@@ -111,6 +112,7 @@ __all__ = [
     "LargestBatch",
     "LinkProfile",
     "LossSpec",
+    "MemoryNeed",
     "MemoryProfile",
     "MemorySearch",
     "Method",
@@ -145,6 +147,7 @@ __all__ = [
     "fitted_to",
     "held_file",
     "held_samples",
+    "least_parts",
     "measured_name",
     "misfit",
     "needed_shards",

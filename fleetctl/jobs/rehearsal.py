@@ -1,0 +1,81 @@
+"""A rehearsal before the launch: torch on the head phone says what a rank will need in memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from fleetctl.errors import ExitCode, FleetError
+from fleetctl.jobs import onphone
+from fleetctl.remote import Fleet
+from trainer.formats import KNOWN, DataManifest, FormatError, MemoryNeed, Plan, least_parts
+
+LIMIT_SECONDS = 180.0
+"""Importing torch and torchvision takes a slow phone half a minute."""
+
+SMALL_PARAMETERS = 1_000_000
+"""A model of fewer needs no rehearsal: preflight's least free memory is enough for it."""
+
+
+class NotRehearsed(FleetError):
+    """The rehearsal refused the plan, or its phones have too little memory for it."""
+
+    exit_code: ClassVar[ExitCode] = ExitCode.PREFLIGHT_REFUSED
+
+
+async def rehearse(
+    fleet: Fleet, plan: Plan, release: str | None, data: Path, free_bytes: Mapping[str, int | None]
+) -> None:
+    """Raises NotRehearsed. `release`: of the head phone; `data`: the data sets here."""
+    known = KNOWN.get(plan.model.name)
+    if known is None or known.parameters < SMALL_PARAMETERS:
+        return
+    shape = DataManifest.read(data / plan.data.name / "manifest.json").shape
+    crop = plan.data.crop_pixels
+    seen = (shape[0], crop, crop) if crop else shape
+    head = plan.phones[0]
+    answer = await fleet.run_on(
+        head,
+        f"PYTHONPATH={onphone.RELEASES}/{release}/python {onphone.PYTHON} -m trainer.memory "
+        + "x".join(map(str, seen)),
+        stdin=plan.to_json(),
+        timeout_seconds=LIMIT_SECONDS,
+    )
+    if not answer.ok:
+        raise NotRehearsed(f"{plan.model.name} cannot be trained so: {answer.failure(head)}")
+    try:
+        need = MemoryNeed.from_json(answer.stdout, f"rehearsal on {head}")
+    except FormatError as error:
+        raise NotRehearsed(str(error)) from None
+    if reason := too_large(plan, need, free_bytes):
+        raise NotRehearsed(reason)
+
+
+def too_large(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> str | None:
+    """Why the run does not fit into its phones' memory, and what would; None if it does. Pure.
+
+    A phone whose free memory is not known is taken to have enough.
+    """
+    tight: dict[str, tuple[int, int, int]] = {}
+    for phone, samples in zip(plan.phones, plan.samples_per_rank, strict=True):
+        free, part = free_bytes.get(phone), math.ceil(samples / plan.accumulate)
+        if free is not None and need.bytes_for(part) > free:
+            tight[phone] = (need.samples_that_fit(free), part, free)
+    if not tight:
+        return None
+    phone = min(tight, key=lambda name: tight[name][0])
+    fit, part, free = tight[phone]
+    said = (
+        f"{plan.model.name} with {part} samples at a time needs about "
+        f"{need.bytes_for(part) >> 20} MiB on each phone; {phone} has {free >> 20} MiB free"
+        + (f" ({len(tight)} phones have too little)" if len(tight) > 1 else "")
+    )
+    if not fit:
+        return f"{said}, too little for the model alone; take a smaller model, or leave it out"
+    parts = least_parts(max(plan.samples_per_rank), fit)
+    return (
+        f"{said}. {fit} samples at a time fit: set `global_batch` to at most "
+        f"{fit * len(plan.phones)}, or `accumulate` to {parts}"
+    )

@@ -1,0 +1,49 @@
+"""A run that does not fit in its phones' memory is refused, with what would fit."""
+
+import dataclasses
+
+import pytest
+
+from fleetctl.jobs.rehearsal import too_large
+from trainer.formats import DataSpec, MemoryNeed, ModelSpec, OptimizerSpec, Plan
+
+MIB = 1 << 20
+NEED = MemoryNeed(300 * MIB, 400 * MIB, 100 * MIB, 20 * MIB)
+PLAN = Plan(
+    run="r",
+    phones=("phone001", "phone002"),
+    samples_per_rank=(32, 32),
+    model=ModelSpec("resnet-50"),
+    data=DataSpec("images", "images"),
+    epochs=1,
+    optimizer=OptimizerSpec("SGD", {"lr": 0.1}),
+)
+
+
+def test_a_run_that_fits_is_not_spoken_of() -> None:
+    assert NEED.bytes_for(32) == 1340 * MIB
+    assert too_large(PLAN, NEED, {"phone001": 1340 * MIB, "phone002": None}) is None
+
+
+def test_the_tightest_phone_is_named_and_what_would_fit_it() -> None:
+    reason = too_large(PLAN, NEED, {"phone001": 1000 * MIB, "phone002": 900 * MIB})
+    assert reason == (
+        "resnet-50 with 32 samples at a time needs about 1340 MiB on each phone; phone002 has "
+        "900 MiB free (2 phones have too little). 10 samples at a time fit: set `global_batch` to "
+        "at most 20, or `accumulate` to 4"
+    )
+    advised = dataclasses.replace(PLAN, accumulate=4)
+    assert too_large(advised, NEED, {"phone001": 1000 * MIB, "phone002": 900 * MIB}) is None
+
+
+@pytest.mark.parametrize("free", [650 * MIB, 750 * MIB])
+def test_a_model_that_is_too_large_by_itself_is_said_to_be_so(free: int) -> None:
+    """Even a batch of one sample does not help where the copies of a checkpoint do not fit."""
+    reason = too_large(PLAN, NEED, {"phone001": free}) or ""
+    assert "too little for the model alone" in reason
+
+
+def test_copies_of_a_large_model_count_more_than_few_samples() -> None:
+    large = dataclasses.replace(NEED, copies_bytes=900 * MIB)
+    assert large.bytes_for(1) == large.bytes_for(40) == 1600 * MIB
+    assert large.samples_that_fit(1600 * MIB) == 45
