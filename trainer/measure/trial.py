@@ -18,14 +18,10 @@ from pathlib import Path
 
 import torch
 
+from trainer.errors import TrainerError
 from trainer.formats import ComputeSpec
 from trainer.measure.compute import Trainee
 
-_NO_MEMORY = (
-    *("can't allocate memory", "not enough memory", "out of memory", "Cannot allocate"),
-    "Resource temporarily unavailable",  # a thread whose stack found no room
-    *("could not create a primitive", "could not create a memory"),  # oneDNN
-)
 _STATUS = Path("/proc/self/status")
 
 
@@ -40,16 +36,13 @@ def main() -> None:
                 answer = _answer(spec, int(line), limit_bytes)
                 # Past Python's buffers: even a few bytes may be too many now.
                 os.write(1, answer)
+                os._exit(0)
             finally:
                 # Threads of torch must not be asked to end in order where no memory is left.
-                os._exit(0)
+                os._exit(1)
         _, status = os.waitpid(child, 0)
         if status:
-            _tell({"problem": f"ended by signal {os.WTERMSIG(status)}"})
-
-
-def _tell(answer: dict[str, str]) -> None:
-    os.write(1, json.dumps(answer).encode() + b"\n")
+            os.write(1, _TOO_MUCH)
 
 
 _TOO_MUCH = b'{"peak_bytes": null}\n'
@@ -59,14 +52,11 @@ def _answer(spec: ComputeSpec, batch: int, limit_bytes: int) -> bytes:
     """The line that tells how the step went."""
     try:
         peak = _peak_bytes(spec, batch, limit_bytes)
-    except MemoryError:
+    except TrainerError as error:
+        return json.dumps({"problem": str(error)}).encode() + b"\n"
+    except Exception:
+        # Libraries have many words for a malloc that failed, and some just end the process.
         return _TOO_MUCH
-    except RuntimeError as error:
-        if any(words in str(error) for words in _NO_MEMORY):
-            return _TOO_MUCH
-        return json.dumps({"problem": str(error).splitlines()[0]}).encode() + b"\n"
-    except Exception as error:
-        return json.dumps({"problem": f"{type(error).__name__}: {error}"}).encode() + b"\n"
     return _TOO_MUCH if peak > limit_bytes else b'{"peak_bytes": %d}\n' % peak
 
 

@@ -85,7 +85,7 @@ def test_a_step_alone_is_timed_and_the_largest_batch_stays_below_the_limit(tmp_p
         (ComputeCase(DIGITS, SHAPE, 4, 1), ComputeCase(ModelSpec("script"), SHAPE, 4, 1)),
         SGD,
         0.2,
-        memory=MemorySearch(10_000, limit_bytes=60_000_000),
+        memory=MemorySearch(200_000, limit_bytes=300_000_000),
     )
     (found,) = measure("compute", spec, 1, tmp_path, Computed)
     (time,) = found.times
@@ -93,9 +93,9 @@ def test_a_step_alone_is_timed_and_the_largest_batch_stays_below_the_limit(tmp_p
     assert min(parts) > 0
     assert time.step_seconds > 0
     (largest,) = found.largest
-    assert 0 < largest.batch < 10_000
-    assert 0 < largest.peak_bytes <= 60_000_000
-    assert len(found.missing) == 2, "the model that cannot be built is told, for both"
+    assert 0 < largest.batch < 200_000
+    assert 0 < largest.peak_bytes <= 300_000_000
+    assert len(found.missing) == 1, "the model that cannot be built is told"
 
 
 def test_a_device_that_is_not_there_is_named(tmp_path: Path) -> None:
