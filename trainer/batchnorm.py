@@ -13,7 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 AllReduce = Callable[[np.ndarray], np.ndarray]
 """Sums an array of float64 over all ranks, in place."""
 
-MIN_SAMPLES = 8
+FEW_SAMPLES = 8
 """Below so many samples a phone, statistics of its own are too noisy to be left alone (Wu and
 He 2018, arXiv:1803.08494, figure 1: the error rises from 8 on and steeply below)."""
 

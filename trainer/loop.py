@@ -10,12 +10,13 @@ import torch
 
 from trainer import checkpoint
 from trainer.augment import Augmentation, Normalisation, centre
-from trainer.batchnorm import MIN_SAMPLES, has_batch_norm, share_statistics
+from trainer.batchnorm import FEW_SAMPLES, has_batch_norm, share_statistics
 from trainer.checkpoint import Checkpoint
 from trainer.data import Data, epoch_order, order_of, samples_alone
 from trainer.errors import TrainerError
 from trainer.exchange.engine import Engine
 from trainer.formats import (
+    LEAST_FOR_BATCH_NORM,
     CheckpointEvent,
     EvaluationEvent,
     IterationEvent,
@@ -26,7 +27,7 @@ from trainer.formats import (
 from trainer.optimizers import Loss, build_optimizer, build_scheduler, scaled_rates, with_heads
 from trainer.report import Reporter
 from trainer.schedule import Schedule, linear_scale
-from trainer.shares import equal_shares, largest_remainder, part_of
+from trainer.shares import equal_shares, largest_remainder, part_of, smallest_part
 from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
@@ -52,8 +53,10 @@ class Training:
             own = samples_alone(plan, len(data.train), reporter.rank)
             self._train_set = data.train.take(own)
             self._shares, self._position = (self._shares[reporter.rank],), 0
-        self._schedule = Schedule.of(plan, len(self._train_set), sum(self._shares))
-        self._warning = _tiny_batches(plan, model)
+        own_statistics = has_batch_norm(model) and not plan.sync_batch_norm
+        least = LEAST_FOR_BATCH_NORM if own_statistics else 1
+        self._schedule = Schedule.of(plan, len(self._train_set), self._shares, least)
+        self._warning = _few_samples(plan, self._schedule) if own_statistics else []
         self._optimizer = build_optimizer(plan.optimizer, model.parameters())
         self._rate = plan.optimizer.args["lr"] * linear_scale(plan)
         self._set_rate()
@@ -303,15 +306,22 @@ class Training:
         reporter.event(CheckpointEvent(time.time(), reporter.iteration, str(self._last_checkpoint)))
 
 
-def _tiny_batches(plan: Plan, model: torch.nn.Module) -> list[str]:
-    """A warning, if BatchNorm is left to few samples a phone."""
-    least = min(share for share in plan.samples_per_rank if share) // plan.accumulate
-    if plan.sync_batch_norm or least >= MIN_SAMPLES or not has_batch_norm(model):
-        return []
-    return [
-        f"BatchNorm computes statistics of only {least} samples at a time: the model may learn "
-        f"badly; give each phone at least {MIN_SAMPLES}, or set sync_batch_norm"
-    ]
+def _few_samples(plan: Plan, schedule: Schedule) -> list[str]:
+    """What a person should know of BatchNorm whose statistics are each phone's own."""
+    warnings = []
+    fewest = smallest_part(plan.samples_per_rank, plan.accumulate)
+    if fewest < FEW_SAMPLES:
+        warnings.append(
+            f"BatchNorm computes statistics of only {fewest} samples at a time: the model may "
+            f"learn badly; give each phone at least {FEW_SAMPLES}, or set sync_batch_norm"
+        )
+    if schedule.left_out:
+        warnings.append(
+            f"{schedule.left_out} samples of each epoch, other ones each time, are left out: too "
+            "few for BatchNorm on every phone; a global_batch that divides the data set, or "
+            "sync_batch_norm, takes them in"
+        )
+    return warnings
 
 
 def _source(mine: Checkpoint | None) -> str:

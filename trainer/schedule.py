@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.formats import Plan, PlanError
+from trainer.formats import Plan, PlanError, too_few_for_batch_norm
+from trainer.shares import largest_remainder, smallest_part
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,18 +16,31 @@ class Schedule:
 
     per_epoch: int
     iterations: int
+    left_out: int = 0
+    """Samples of each epoch, other ones each time, that would have been a batch too small."""
 
     @classmethod
-    def of(cls, plan: Plan, train_samples: int, batch: int) -> Schedule:
-        """Raises PlanError if the warm-up is longer than the run."""
-        per_epoch = -(-train_samples // batch)
+    def of(
+        cls, plan: Plan, train_samples: int, shares: Sequence[int], least_samples: int = 1
+    ) -> Schedule:
+        """`shares` are what each rank has of a batch. A last batch of which a rank would see
+        fewer than `least_samples` at a time is left out.
+
+        Raises PlanError if every batch is too small, or the warm-up is longer than the run.
+        """
+        per_epoch, rest = divmod(train_samples, sum(shares))
+        if smallest_part(shares, plan.accumulate) < least_samples:
+            raise PlanError(too_few_for_batch_norm(shares, plan.accumulate))
+        last = largest_remainder(rest, shares)
+        if rest and smallest_part(last, plan.accumulate) >= least_samples:
+            per_epoch, rest = per_epoch + 1, 0
         iterations = per_epoch * plan.epochs
-        if plan.warmup_iterations > iterations:
+        if plan.warmup_iterations > iterations or not iterations:
             raise PlanError(
                 f"warmup_iterations ({plan.warmup_iterations}) and epochs ({plan.epochs}): "
                 f"the whole run has only {iterations} iterations"
             )
-        return cls(per_epoch, iterations)
+        return cls(per_epoch, iterations, rest)
 
     def rate_factor(self, plan: Plan, iteration: int) -> float:
         """What the plan's learning rate is multiplied by in this iteration (counted from 0),

@@ -29,3 +29,9 @@ def part_of(shares: Sequence[int], rank: int) -> slice:
     """Where the share of `rank` lies when the shares stand one after another."""
     start = sum(shares[:rank])
     return slice(start, start + shares[rank])
+
+
+def smallest_part(shares: Sequence[int], accumulate: int) -> int:
+    """The fewest samples that any rank which has some computes with at a time; 0 if none has."""
+    parts = [equal_shares(share, accumulate) for share in shares if share > 0]
+    return min((part for rank in parts for part in rank if part), default=0)

@@ -43,13 +43,13 @@ class Stranger:
         self.port = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(60)
 
     async def _serve(self) -> int:
-        server = await asyncssh.create_server(
+        self._server = await asyncssh.create_server(
             *(_Anybody, "127.0.0.1", 0),
             server_host_keys=[HOST_KEY],
             process_factory=self._talk,
             line_editor=False,
         )
-        return server.get_port()
+        return self._server.get_port()
 
     async def _talk(self, process: asyncssh.SSHServerProcess[str]) -> None:
         process.stdout.write(self.prompt)
@@ -57,9 +57,18 @@ class Stranger:
             self.lines.append(line.strip())
             process.stdout.write(f"{line}\r\n{self.prompt}")
 
+    async def _end(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
     def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
+        self._loop.close()
 
 
 @pytest.fixture

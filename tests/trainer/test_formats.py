@@ -101,6 +101,14 @@ def test_a_wrong_document_is_refused_by_the_key(text: str, complaint: str) -> No
         ({"loss": LossSpec("MSELoss")}, "loss 'MSELoss' is unknown; known: CrossEntropyLoss"),
         ({"loss": LossSpec(args={"reduction": "sum"})}, "loss.args has reduction"),
         ({"model": ModelSpec("alexnet", {"stem": "small"})}, "alexnet takes no argument 'stem'"),
+        (
+            {"model": ModelSpec("resnet-18"), "samples_per_rank": (32, 1, 0)},
+            r"samples_per_rank \(1 at a time on some phone\) and BatchNorm",
+        ),
+        (
+            {"model": ModelSpec("resnet-18"), "samples_per_rank": (8, 4, 4), "accumulate": 3},
+            r"samples_per_rank \(1 at a time on some phone\) and BatchNorm",
+        ),
         ({"accumulate": 33}, r"accumulate \(33\) and samples_per_rank"),
         ({"base_batch": 0}, "base_batch"),
         ({"deterministic": True, "threads": "auto"}, "deterministic and threads=auto"),

@@ -44,7 +44,16 @@ from trainer.formats.models import (
     misfit,
     unknown_args,
 )
-from trainer.formats.plan import CheckpointSpec, DataSpec, Exchange, MpiAlgorithm, Plan, PlanError
+from trainer.formats.plan import (
+    LEAST_FOR_BATCH_NORM,
+    CheckpointSpec,
+    DataSpec,
+    Exchange,
+    MpiAlgorithm,
+    Plan,
+    PlanError,
+    too_few_for_batch_norm,
+)
 from trainer.formats.profile import PROFILE, Profile, Threads, Workload
 from trainer.formats.progress import (
     CheckpointEvent,
@@ -78,6 +87,7 @@ from trainer.strictjson import Document, FormatError
 __all__ = [
     "HELD",
     "KNOWN",
+    "LEAST_FOR_BATCH_NORM",
     "LOSSES",
     "MANIFEST",
     "MODELS",
@@ -153,6 +163,7 @@ __all__ = [
     "needed_shards",
     "progress_name",
     "record",
+    "too_few_for_batch_norm",
     "unknown_args",
     "verify",
     "write_atomic",

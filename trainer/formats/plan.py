@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal
 
-from trainer.formats.models import MODELS, ModelSpec, unknown_args
+from trainer.formats.models import KNOWN, MODELS, ModelSpec, unknown_args
 from trainer.formats.training import LossSpec, OptimizerSpec, SchedulerSpec, conditions
+from trainer.shares import smallest_part
 from trainer.strictjson import Document, FormatError
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
+LEAST_FOR_BATCH_NORM = 2
+"""One sample has no variance where a layer's images are 1x1; torch refuses it there."""
 
 MpiAlgorithm = Literal["default", "recursive_doubling", "ring", "segmented_ring", "rabenseifner"]
 
@@ -205,11 +209,24 @@ class Plan(Document):
                 f"accumulate ({self.accumulate}) and samples_per_rank: no phone has so many",
             ),
             (
+                not self._own_statistics() or self._enough_for_batch_norm(),
+                too_few_for_batch_norm(self.samples_per_rank, self.accumulate),
+            ),
+            (
                 not (alone and 0 in self.samples_per_rank),
                 "samples_per_rank with a 0 and exchange.enabled=false: that phone would "
                 "learn nothing",
             ),
         ]
+
+    def _own_statistics(self) -> bool:
+        """Whether the model is known to have BatchNorm, and each phone sees its own samples."""
+        known = KNOWN.get(self.model.name)
+        return known is not None and known.batch_norm and not self.sync_batch_norm
+
+    def _enough_for_batch_norm(self) -> bool:
+        fewest = smallest_part(self.samples_per_rank, self.accumulate)
+        return fewest >= LEAST_FOR_BATCH_NORM
 
     def _exchange_conditions(self) -> list[tuple[bool, str]]:
         exchange, switches = self.exchange, self.switches
@@ -241,3 +258,12 @@ class Plan(Document):
                 f"{exchange.reduce}: only reduce mpi has algorithms",
             ),
         ]
+
+
+def too_few_for_batch_norm(samples_per_rank: Sequence[int], accumulate: int) -> str:
+    """Why a plan is refused whose model has BatchNorm."""
+    fewest = smallest_part(samples_per_rank, accumulate)
+    return (
+        f"samples_per_rank ({fewest} at a time on some phone) and BatchNorm, which needs at least "
+        f"{LEAST_FOR_BATCH_NORM}: raise global_batch, take fewer phones, or set sync_batch_norm"
+    )

@@ -61,3 +61,7 @@ def test_statistics_of_each_phone_s_own_are_one_after_a_run(tmp_path) -> None:
     (start,) = run.events("start")
     assert "BatchNorm computes statistics of only 2 samples" in start.note
     assert "phone001 computes with" in start.note
+    # 15 images in batches of 6: the last 3 would leave a phone with one.
+    (start,) = run.events("start")
+    assert "3 samples of each epoch" in start.note
+    assert [event.images for event in run.events("iteration")] == [6] * 4
