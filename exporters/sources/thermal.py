@@ -94,7 +94,7 @@ def parse(text: str) -> Heat:
 
     Raises Unavailable where it is denied, the hardware is not ready, or no sensor of it is on.
     """
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in text.split("\n")]  # a name may hold any other break
     if denied := next((line for line in lines if line.startswith("Permission Denial")), None):
         raise Unavailable(f"dumpsys: {denied[:80]}")
     if "HAL Ready: true" not in lines:

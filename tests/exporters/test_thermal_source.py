@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporters.metrics import Sample
@@ -122,6 +122,7 @@ def section(found: list[tuple[str, str, str]]) -> str:
 
 
 @given(cached=sensors, live=sensors)
+@example(cached=[], live=[("1.0", "0", "0\x85")])
 def test_only_live_sensors_are_told_each_once_and_none_as_0(
     cached: list[tuple[str, str, str]], live: list[tuple[str, str, str]]
 ) -> None:
