@@ -160,8 +160,12 @@ def start(name: str) -> None:
 
 
 def kill(name: str) -> None:
-    """Power cut: SIGKILL to all of it, also when it is frozen."""
-    run(("podman", "kill", "--signal=KILL", name))
+    """Power cut: SIGKILL to all of it, also when it is frozen; whatever ended first is fine."""
+    try:
+        run(("podman", "kill", "--signal=KILL", name))
+    except CommandError as error:
+        if "can only kill running containers" not in str(error):
+            raise
     run(("podman", "wait", name))
 
 

@@ -171,7 +171,7 @@ def main() -> None:
     answer = (to_accuracy if options.accuracy else steps)(options, engine)
     if engine.rank == 0:
         print(json.dumps(answer))
-    distributed.destroy_process_group()
+    distributed.barrier()
     engine.close()
 
 

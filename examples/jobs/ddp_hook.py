@@ -23,4 +23,4 @@ with ddp_hook() as hook:
             optimizer.step()
 answers = model(torch.from_numpy(digits.test.images[:])).argmax(1).numpy()
 print(f"test accuracy {(answers == digits.test.labels[:]).mean():.2%}")
-distributed.destroy_process_group()
+distributed.barrier()

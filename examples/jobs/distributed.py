@@ -18,4 +18,4 @@ for _ in range(100):
     loss.backward()
     optimizer.step()
 print(f"rank {distributed.get_rank()} of {distributed.get_world_size()}: loss {loss.item():.4f}")
-distributed.destroy_process_group()
+distributed.barrier()

@@ -23,6 +23,7 @@ from fleetctl.remote.adb import TCP_PORT, Adb, AdbError, session
 from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key, log_in
+from fleetctl.remote.knock import answers
 from fleetctl.remote.services import ServicesError, ServicesHost, services_host
 from fleetctl.state import State
 
@@ -34,6 +35,8 @@ ASKED_AT_ONCE = 64
 POLL_SECONDS = 2.0
 MOVE_LIMIT_SECONDS = 180.0
 """A phone asks anew for its lease after half of two minutes."""
+
+CLOSE_LIMIT_SECONDS = 30.0
 
 MOST_ADDRESSES = 4096
 
@@ -318,3 +321,20 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
     await _log_in(bench, name, address)
     await phone.listen_on_usb()
     await bench.adb.disconnect(endpoint)
+    if not await _has_closed(address):
+        report.end = "needs-hands"
+        report.reason = (
+            f"adb still listens at {endpoint}, for anybody on the network: restart the phone, "
+            "which ends it"
+        )
+
+
+async def _has_closed(address: str) -> bool:
+    """Whether adb's daemon, which starts anew to leave the network, has left it."""
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + CLOSE_LIMIT_SECONDS
+    while await answers(address, TCP_PORT):
+        if clock() > deadline:
+            return False
+        await asyncio.sleep(POLL_SECONDS / 10)
+    return True

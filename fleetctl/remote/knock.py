@@ -15,15 +15,17 @@ def answering(addresses: Mapping[str, str], port: int = PHONE_PORT) -> set[str]:
     return asyncio.run(_answering(addresses, port))
 
 
-async def _answering(addresses: Mapping[str, str], port: int) -> set[str]:
-    async def knock(address: str) -> bool:
-        try:
-            async with asyncio.timeout(_LIMIT_SECONDS):
-                _, writer = await asyncio.open_connection(address, port)
-        except OSError:  # a time that is over is one too
-            return False
-        writer.close()
-        return True
+async def answers(address: str, port: int = PHONE_PORT) -> bool:
+    """Whether the port can be connected to within two seconds."""
+    try:
+        async with asyncio.timeout(_LIMIT_SECONDS):
+            _, writer = await asyncio.open_connection(address, port)
+    except OSError:  # a time that is over is one too
+        return False
+    writer.close()
+    return True
 
-    found = await asyncio.gather(*(knock(address) for address in addresses.values()))
-    return {name for name, answers in zip(addresses, found, strict=True) if answers}
+
+async def _answering(addresses: Mapping[str, str], port: int) -> set[str]:
+    found = await asyncio.gather(*(answers(address, port) for address in addresses.values()))
+    return {name for name, answering in zip(addresses, found, strict=True) if answering}

@@ -45,6 +45,6 @@ def test_pairs_are_measured_and_a_slow_link_is_named(
     assert all(mbits < 110 for pair, mbits in flows.items() if SLOW in pair)
     assert SLOW in found["slow"]
     assert [spread["phones"] for spread in found["spreads"]] == [2]
-    assert figure.read_text().startswith("<svg")
+    assert "<svg" in figure.read_text()
     status = provisioned_rack.fleetctl_json("status")
     assert "busy" not in {phone["state"] for phone in status["phones"]}, "phones are given back"

@@ -45,12 +45,21 @@ def test_an_unmodified_torch_distributed_program_trains(rack: Any) -> None:
 
 
 def test_a_ddp_program_hands_its_gradients_to_our_exchange(rack: Any) -> None:
-    said = launch(rack, "ddp_hook.yml")
-    accuracies = dict(re.findall(r"(phone\d+): test accuracy ([\d.]+)%", said))
-    assert sorted(accuracies) == PHONES
-    assert min(float(accuracy) for accuracy in accuracies.values()) > 85
+    launch(rack, "ddp_hook.yml")
+    accuracies = accuracies_of_all_ranks(rack)
+    assert len(accuracies) == 3
+    assert min(accuracies) > 85
 
 
+@pytest.mark.soak
 def test_a_program_trains_its_own_model_with_fit(rack: Any) -> None:
-    said = launch(rack, "own_model.yml")
-    assert len(re.findall(r"phone\d+: test accuracy 9[\d.]+%", said)) == 3
+    launch(rack, "own_model.yml")
+    accuracies = accuracies_of_all_ranks(rack)
+    assert len(accuracies) == 3
+    assert min(accuracies) > 90
+
+
+def accuracies_of_all_ranks(rack: Any) -> list[float]:
+    """In percent, as the ranks of the newest run have printed them."""
+    said = rack.fleetctl("logs", newest(rack)["name"]).stdout
+    return [float(number) for number in re.findall(r"^test accuracy ([\d.]+)%", said, re.MULTILINE)]

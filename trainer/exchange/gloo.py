@@ -42,6 +42,9 @@ class GlooWorld:
             raise TransportError(f"gloo: {error}") from error
 
     def close(self) -> None:
-        """Leave the group, when all ranks have come so far."""
+        """Leave the group, when all ranks have come so far.
+
+        It goes with the process. destroy_process_group joins gloo's threads while it holds
+        Python's lock, which one of them may want, to let go of a tensor: for ever (torch 2.6).
+        """
         distributed.barrier()
-        distributed.destroy_process_group()
