@@ -88,6 +88,7 @@ def test_much_for_many_is_broadcast_and_comes_once(rack: Any, large: Path, tmp_p
     assert {each["state"] for each in checked["phones"]} == {"all"}
 
 
+@pytest.mark.soak
 def test_phones_that_hold_a_share_each_train_together(rack: Any, tmp_path: Path) -> None:
     images = np.random.default_rng(1).integers(0, 256, (20_000, 1, 8, 8), np.uint8)
     np.savez(tmp_path / "parts.npz", x=images, y=images[:, 0, 0, 0] // 26)

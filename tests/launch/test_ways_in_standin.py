@@ -62,4 +62,6 @@ def test_a_program_trains_its_own_model_with_fit(rack: Any) -> None:
 def accuracies_of_all_ranks(rack: Any) -> list[float]:
     """In percent, as the ranks of the newest run have printed them."""
     said = rack.fleetctl("logs", newest(rack)["name"]).stdout
-    return [float(number) for number in re.findall(r"^test accuracy ([\d.]+)%", said, re.MULTILINE)]
+    return [
+        float(number) for number in re.findall(r"^phone\d+: test accuracy ([\d.]+)%", said, re.M)
+    ]

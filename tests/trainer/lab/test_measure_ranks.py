@@ -39,7 +39,10 @@ def measure[Answer: Document](
     return [answer.read(folder / measured_name(rank)) for rank in range(ranks)]
 
 
-@pytest.mark.parametrize("method", ["hierarchical", "mpi", "gloo"])
+@pytest.mark.parametrize(
+    "method",
+    ["mpi", *(pytest.param(each, marks=pytest.mark.soak) for each in ("hierarchical", "gloo"))],
+)
 def test_every_method_sums_and_tells_its_times(method: Method, tmp_path: Path) -> None:
     spec = CollectivesSpec(
         ("a", "b", "c"),
