@@ -89,7 +89,7 @@ class Session:
             finally:
                 alarm.cancel()
                 # Between two runs Ctrl-C has nothing to stop but this program.
-                self.foreground.watch = None
+                self.foreground.supervised = None
         if verdict.state == "stopped":
             raise Stopped(f"{run.name} was stopped; `fleetctl bench report {self.folder.name}`")
         if verdict.state != "done":

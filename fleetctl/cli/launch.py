@@ -56,7 +56,7 @@ def command(ctx: click.Context, app: App, **options: Any) -> None:
     verdict = foreground.run(lambda fore: _launch(app, fore, request, options))
     if verdict is not None:
         ctx.exit(_exit_code(verdict))
-    if foreground.left_alone and foreground.watch is None:
+    if foreground.left_alone and foreground.supervised is None:
         # The terminal went before the run started: nothing was started.
         ctx.exit(ExitCode.INTERRUPTED)
 
@@ -95,8 +95,12 @@ def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Re
     if resume is not None and explicit is None:
         # A phone that died must not keep the others from going on.
         return Request(job, choose.Wish(limit=len(resume.summary().phones)), files, resume)
-    job = job.model_copy(update={"phones": explicit or job.phones})
-    wish = choose.read_wish(app.rack, job.phones, app.state.groups())
+    if explicit:
+        # The smallest number that the file allows is meant for the number that it names.
+        job = job.model_copy(update={"phones": explicit, "minimum": None})
+    wish = choose.read_wish(
+        app.rack, job.phones, app.state.groups(), minimum=job.minimum, spares=job.spares
+    )
     return Request(job, wish, files, resume)
 
 
@@ -129,9 +133,11 @@ async def _launch(
                 click.echo(run.name)
                 return None
             screen.remark("supervised from this terminal: Ctrl-C stops it, closing leaves it")
-            watch = screen.attach(attach.watch_of(room, run), show_log=prepared.plan is None)
+            show_log = prepared.plan is None
             try:
-                verdict = await foreground.supervise(watch)
+                verdict = await foreground.carry(
+                    room, run, lambda watch: screen.attach(watch, show_log=show_log)
+                )
             except OSError:
                 screen.remark(f"{run.name} goes on; `fleetctl logs -f {run.name}` follows it again")
                 raise

@@ -72,16 +72,16 @@ def _follow(app: App, run: RunFolder, rank: int | None) -> None:
 
 async def _supervise(app: App, foreground: Foreground, run: RunFolder, rank: int | None) -> None:
     from fleetctl.cli.follow import Screen
-    from fleetctl.jobs import attach
     from fleetctl.jobs.launch import Room
-    from fleetctl.jobs.supervise import supervise
+    from fleetctl.jobs.recover import carry
     from fleetctl.remote import Fleet
 
     del foreground
     with run.supervise(), Screen() as screen:
         async with Fleet(app.rack, app.paths) as fleet:
             room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
-            watch = screen.attach(attach.watch_of(room, run), show_log=True, rank=rank)
             screen.remark(f"nobody supervised {run.name}; this terminal does now")
-            verdict = await supervise(watch)
+            verdict = await carry(
+                room, run, dress=lambda watch: screen.attach(watch, show_log=True, rank=rank)
+            )
         screen.conclude(run, verdict)

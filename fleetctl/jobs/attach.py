@@ -10,11 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from fleetctl.jobs import onphone, probes, runs
-from fleetctl.jobs.launch import Room
+from fleetctl.jobs import onphone, past, probes, runs
+from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder, Summary, Supervised
-from fleetctl.jobs.settle import settle, sweep
+from fleetctl.jobs.settle import clear_up, conclude, sweep
 from fleetctl.jobs.supervise import Watch
+from fleetctl.jobs.verdict import Verdict
 from fleetctl.remote import Fault, PhoneError
 from fleetctl.state import State
 
@@ -62,17 +63,35 @@ def release_forgotten(state: State, known: Path) -> None:
 
 
 async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None:
-    head = summary.phones[0]
-    answer = await room.fleet.run_on(head, onphone.is_alive(run.name))
-    if answer.stdout.strip() == "running":
+    """A failed attempt that another one may help against is cleared up only, since that takes
+    somebody who stays; everything else that has ended is concluded."""
+    if summary.state == "recovering":
+        verdict = past.attempts(run.events())[-1].verdict
+    else:
+        verdict = await _clear_up_if_ended(room, run, summary)
+    if verdict is None:
         return
+    if past.can_go_on(verdict, trains=run.plan() is not None) and not run.stop_requested:
+        room.remark(
+            f"{run.name}: attempt {summary.attempts} failed: {verdict.reason}; "
+            f"`fleetctl logs -f {run.name}` goes on from its newest checkpoint"
+        )
+    else:
+        conclude(room.state, run, verdict)
+
+
+async def _clear_up_if_ended(room: Room, run: RunFolder, summary: Summary) -> Verdict | None:
+    head = summary.phones[0]
+    answer = await room.fleet.run_on(head, onphone.is_alive(run.attempt_name))
+    if answer.stdout.strip() == "running":
+        return None
     blamed: dict[str, probes.Blame] = {}
     if answer.error is not None:
         if not await _ended_without_head(room, run, summary.phones, answer.error):
             room.remark(f"{run.name} cannot be asked now, so it stays as it is: {answer.error}")
-            return
+            return None
         blamed = {head: answer.error}
-    await settle(
+    verdict = await clear_up(
         room.fleet,
         room.state,
         run,
@@ -81,6 +100,7 @@ async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None
         blamed=blamed,
         stopped=run.stop_requested,
     )
+    return verdict
 
 
 async def _ended_without_head(
@@ -92,7 +112,7 @@ async def _ended_without_head(
     """
     if error.fault in (Fault.TIMEOUT, Fault.THROTTLED, Fault.AUTH):
         return False
-    others = await room.fleet.run(phones[1:], onphone.look_at_rank(run.name))
+    others = await room.fleet.run(phones[1:], onphone.look_at_rank(run.attempt_name))
     looks = [probes.read_look(answer.stdout) for answer in others.values() if answer.ok]
     return bool(looks) and not any(look.states for look in looks)
 
@@ -102,7 +122,7 @@ async def stop(room: Room, run: RunFolder) -> Summary:
     summary = run.summary()
     if summary.over:
         # Nothing to stop, but strays of a phone that was away may be left.
-        swept = await sweep(room.fleet, run.name, summary.phones)
+        swept = await sweep(room.fleet, run.name, run.phones_of_all_attempts())
         return replace(summary, left=swept.left)
     run.record("stop-requested", by=os.getpid())
     if run.supervised:
@@ -110,7 +130,9 @@ async def stop(room: Room, run: RunFolder) -> Summary:
     if not run.summary().over:
         with run.supervise():
             phones = run.summary().phones
-            await settle(
+            others = [p for p in run.phones_of_all_attempts() if p not in phones]
+            elsewhere = await sweep(room.fleet, run.name, others)
+            verdict = await clear_up(
                 room.fleet,
                 room.state,
                 run,
@@ -119,6 +141,8 @@ async def stop(room: Room, run: RunFolder) -> Summary:
                 blamed={},
                 stopped=True,
             )
+            verdict = replace(verdict, left={**elsewhere.left, **verdict.left})
+            conclude(room.state, run, verdict)
     return run.summary()
 
 

@@ -44,14 +44,17 @@ def verify(path: Path) -> CheckpointHeader:
     return header
 
 
-async def fetch(fleet: Fleet, run: RunFolder, phone: str, name: str) -> Found:
-    """Copy a checkpoint from a phone to the run's folder, if it is valid.
+async def fetch(
+    fleet: Fleet, run: RunFolder, phone: str, name: str, attempt: str | None = None
+) -> Found:
+    """Copy a checkpoint of an attempt, the newest one by default, from a phone to the run's
+    folder, if it is valid.
 
     Raises PhoneError or FormatError; what is not valid never bears a checkpoint's name here.
     """
     local = run.checkpoints / name
     incoming = run.checkpoints / f".incoming-{name}"
-    remote = f"{onphone.folder(run.name)}/checkpoints/{name}"
+    remote = f"{onphone.folder(attempt or run.attempt_name)}/checkpoints/{name}"
     try:
         await fleet.get(phone, remote, incoming)
         header = await asyncio.to_thread(verify, incoming)
@@ -79,18 +82,19 @@ def prune(run: RunFolder, keep: int) -> None:
 
 
 async def newest(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> Found:
-    """The newest valid checkpoint of a run, from the controller or from any of its phones.
+    """The newest valid checkpoint of all attempts of a run, from the controller or from any of its
+    phones.
 
     One that is truncated or corrupt is passed over, and the run's events say so. Raises
     NoCheckpoint.
     """
     here = await asyncio.to_thread(kept, run)
     best = here[0] if here else None
-    for iteration, phone, name in await _on_phones(fleet, run, phones):
+    for iteration, phone, attempt, name in await _on_phones(fleet, run, phones):
         if best is not None and iteration <= best.header.iteration:
             break
         try:
-            best = await fetch(fleet, run, phone, name)
+            best = await fetch(fleet, run, phone, name, attempt)
             break
         except (PhoneError, FormatError) as error:
             run.record("checkpoint-refused", phone=phone, name=name, reason=str(error))
@@ -104,22 +108,24 @@ async def newest(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> Found:
 
 async def _on_phones(
     fleet: Fleet, run: RunFolder, phones: Sequence[str]
-) -> list[tuple[int, str, str]]:
-    """(iteration, phone, file) of what phones hold, newest first, by the headers alone."""
+) -> list[tuple[int, str, str, str]]:
+    """(iteration, phone, attempt, file) of what phones hold, newest first, by the headers alone."""
     answers = await fleet.run(
         phones,
-        f"cd {onphone.folder(run.name)}/checkpoints 2>/dev/null || exit 0; "
-        'for f in *; do [ -f "$f" ] && printf "%s\\t" "$f" && head -n 1 "$f"; done',
+        f"cd {onphone.RUNS} 2>/dev/null || exit 0; "
+        f"for f in {run.name}/checkpoints/* {run.name}.*/checkpoints/*; do "
+        '[ -f "$f" ] && printf "%s\\t" "$f" && head -n 1 "$f"; done; true',
         timeout_seconds=20,
     )
     found = []
     for phone, answer in answers.items():
         for line in answer.stdout.splitlines():
-            name, tab, text = line.partition("\t")
+            path, tab, text = line.partition("\t")
             try:
+                attempt, _, name = path.split("/")
                 header = CheckpointHeader.from_json(text, name)
-            except FormatError:
+            except (FormatError, ValueError):
                 continue
-            if tab and "/" not in name and not name.startswith("."):
-                found.append((header.iteration, phone, name))
+            if tab and onphone.run_of(attempt) == run.name:
+                found.append((header.iteration, phone, attempt, name))
     return sorted(found, reverse=True)

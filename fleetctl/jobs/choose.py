@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from fleetctl.errors import ExitCode, FleetError
@@ -33,20 +33,36 @@ class Wish:
     """What a job asks for: exactly these phones, or a number of any, or all that pass.
 
     `limit` bounds the last: a run that is resumed wants as many as it had, and takes fewer.
+    `minimum`: as few will do; `spares` are held beside them where there are some.
     """
 
     named: tuple[str, ...] = ()
     count: int | None = None
     limit: int | None = None
+    minimum: int | None = None
+    spares: int = 0
 
     @property
     def least(self) -> int:
-        return len(self.named) or self.count or 1
+        return self.minimum or len(self.named) or self.count or 1
 
     @property
     def most(self) -> int | None:
         """None: no bound."""
         return len(self.named) or self.count or self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What the choice for a further attempt knows of `run`, which still holds its phones."""
+
+    run: str
+    keep: tuple[str, ...]
+    """Phones that it holds and may go on with: those that trained, then the spares."""
+    avoid: Mapping[str, str] = field(default_factory=dict)
+    """Phones that it has failed on -> why."""
+    pool: tuple[str, ...] = ()
+    """The only phones that it may have; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +76,25 @@ class Candidates:
     """Phone -> the run that holds it."""
 
 
-def read_wish(rack: Rack, phones: str | None, groups: Mapping[str, Iterable[str]]) -> Wish:
-    """`6` or `phone[001-003]`. Raises JobError or RackError."""
+def read_wish(
+    rack: Rack,
+    phones: str | None,
+    groups: Mapping[str, Iterable[str]],
+    *,
+    minimum: int | None = None,
+    spares: int = 0,
+) -> Wish:
+    """`6` or `phone[001-003]`, as a job file has them. Raises JobError or RackError."""
+    wish = _read_phones(rack, phones, groups)
+    most = wish.most or len(rack.enrolled)
+    if minimum is not None and minimum > most:
+        raise JobError(
+            f"`minimum: {minimum}` is more than the {most} phones that are wanted; lower it"
+        )
+    return replace(wish, minimum=minimum, spares=spares)
+
+
+def _read_phones(rack: Rack, phones: str | None, groups: Mapping[str, Iterable[str]]) -> Wish:
     if phones is None:
         return Wish()
     if phones.strip().isdigit():
@@ -79,9 +112,14 @@ def read_wish(rack: Rack, phones: str | None, groups: Mapping[str, Iterable[str]
 
 
 def candidates(
-    rack: Rack, facts: Mapping[str, PhoneFacts], now: float, named: Sequence[str] = ()
+    rack: Rack,
+    facts: Mapping[str, PhoneFacts],
+    now: float,
+    named: Sequence[str] = (),
+    again: Again | None = None,
 ) -> Candidates:
     """Sort the phones by their state."""
+    own, avoid = (again.run, again.avoid) if again else (None, {})
     first, second = [], []
     refused: dict[str, str] = {}
     held: dict[str, str] = {}
@@ -90,7 +128,9 @@ def candidates(
         if known.drains:
             drain = known.drains[0]
             refused[phone] = f"drained by {drain.who} ({drain.why})"
-        elif known.run:
+        elif phone in avoid:
+            refused[phone] = f"left out: {avoid[phone]}"
+        elif known.run and known.run != own:
             held[phone] = known.run
             refused[phone] = f"held by run {known.run}"
         elif derive(known, now) in _SECOND_CHOICE:
@@ -98,6 +138,36 @@ def candidates(
         else:
             first.append(phone)
     return Candidates(tuple(first), tuple(second), refused, held)
+
+
+def batches(choice: Candidates, wish: Wish, again: Again | None) -> list[tuple[str, ...]]:
+    """Whom to ask one after the other until there are enough: a further attempt asks no more
+    phones than it lacks at first, since it is in a hurry."""
+    if again is None:
+        return [choice.first, choice.second]
+    known = (*choice.first, *choice.second)
+    lead = [phone for phone in again.keep if phone in known]
+    others = [phone for phone in choice.first if phone not in lead]
+    lacking = len(others) if wish.most is None else max(wish.most - len(lead), 0)
+    rest = [phone for phone in choice.second if phone not in lead]
+    return [(*lead, *others[:lacking]), tuple(others[lacking:]), tuple(rest)]
+
+
+def enough(ready: int, wish: Wish) -> bool:
+    """Whether nobody else need be asked."""
+    return wish.most is not None and ready >= wish.most + wish.spares
+
+
+def pick(
+    ready: Sequence[str], wish: Wish, keep: Sequence[str] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that train and those that are spare, out of the ready ones; `keep` comes first."""
+    order = [phone for phone in keep if phone in ready]
+    order += [phone for phone in ready if phone not in order]
+    most = wish.most
+    if most is None:
+        most = max(len(order) - wish.spares, wish.least)
+    return tuple(order[:most]), tuple(order[most : most + wish.spares])
 
 
 def too_few(

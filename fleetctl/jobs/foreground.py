@@ -8,8 +8,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from fleetctl.jobs.recover import carry
+from fleetctl.jobs.room import Room
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.supervise import Watch, supervise
 from fleetctl.jobs.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """A run that has started, and how it is stopped."""
+
+    run: RunFolder
+    stop_requested: asyncio.Event
+    remark: Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -20,7 +32,7 @@ class Foreground:
     that to a later `fleetctl stop`. A closed terminal or a shutdown leaves the run going on.
     """
 
-    watch: Watch | None = None
+    supervised: Supervised | None = None
     left_alone: bool = False
     _task: asyncio.Task[object] | None = field(default=None)
 
@@ -44,19 +56,26 @@ class Foreground:
         return asyncio.run(guarded())
 
     async def supervise(self, watch: Watch) -> Verdict:
-        """Supervise; from here on Ctrl-C stops the run."""
-        self.watch = watch
+        """Supervise one attempt; from here on Ctrl-C stops the run."""
+        self.supervised = Supervised(watch.run, watch.stop_requested, watch.on_remark)
         return await supervise(watch)
 
+    async def carry(self, room: Room, run: RunFolder, dress: Callable[[Watch], Watch]) -> Verdict:
+        """Supervise with as many attempts as it takes; from here on Ctrl-C stops the run."""
+        stop = asyncio.Event()
+        self.supervised = Supervised(run, stop, room.remark)
+        return await carry(room, run, dress=dress, stop_requested=stop)
+
     def _interrupt(self) -> None:
-        if self.watch is not None and not self.watch.stop_requested.is_set():
+        this = self.supervised
+        if this is not None and not this.stop_requested.is_set():
             with suppress(OSError):
-                self.watch.run.record("stop-requested", by="Ctrl-C")
-            self.watch.stop_requested.set()
+                this.run.record("stop-requested", by="Ctrl-C")
+            this.stop_requested.set()
         elif self._task is not None:
-            if self.watch is not None:
-                name = self.watch.run.name
-                self.watch.on_remark(f"{name} is not stopped yet; `fleetctl stop {name}` ends it")
+            if this is not None:
+                name = this.run.name
+                this.remark(f"{name} is not stopped yet; `fleetctl stop {name}` ends it")
             self._task.cancel()
 
     def _leave(self) -> None:

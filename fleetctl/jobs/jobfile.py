@@ -172,6 +172,11 @@ class Job(Strict):
     """Of its runs (`digits-1`, …); the file's name unless it gives one."""
     phones: str | None = None
     """A number of phones or a node set; None: all that are ready."""
+    minimum: PositiveInt | None = None
+    """The fewest phones with which it starts and goes on. None: it starts with all of `phones`, and
+    goes on after a failure with half of them or more."""
+    spares: int = Field(0, ge=0)
+    """Phones that are held beside those that train, to take the place of one that fails."""
     train: Train | None = None
     command: list[str] | None = Field(None, min_length=1)
 
@@ -194,6 +199,14 @@ class Job(Strict):
                 "`model: script` and `command` belong together; a model of the trainer's own "
                 "needs no command, and a program that calls trainer.fit is `model: script`"
             )
+        if self.spares and self.train is None:
+            raise ValueError(
+                "`spares` take part in the training from a checkpoint on; a command without "
+                "`train` keeps none, so leave `spares` out"
+            )
+        count = (self.phones or "").strip()
+        if self.minimum and count.isdigit() and self.minimum > int(count):
+            raise ValueError(f"`minimum: {self.minimum}` is more than `phones: {count}`; lower it")
         return self
 
 

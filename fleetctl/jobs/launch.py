@@ -9,11 +9,11 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from fleetctl import __version__
 from fleetctl.checks import phone as preflight
@@ -23,37 +23,21 @@ from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import checkpoints, choose, mpirun, onphone, rehearsal, runs, settle, staging
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
+from fleetctl.jobs.room import Chosen, Prepared, Room
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.rack import Rack, RackPaths
+from fleetctl.jobs.start import BrokenOff, StartError, begin
+from fleetctl.jobs.verdict import Verdict
 from fleetctl.rack.files import write_atomic
-from fleetctl.rack.model import OpenMpiSeries
 from fleetctl.rack.nodesets import fold
-from fleetctl.remote import Fleet
-from fleetctl.state import Held, State
-from trainer.formats import Plan
+from fleetctl.state import Held
 
-START_LIMIT_SECONDS = 30.0
-
-
-class StartError(FleetError):
-    """mpirun could not be started on the head phone."""
+__all__ = ["Chosen", "Prepared", "Room", "StartError"]
 
 
 class NotCleared(FleetError):
     """A start was broken off, and phones on which something of it may run did not answer."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.SOME_PHONES_FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What every step of a launch works with."""
-
-    fleet: Fleet
-    rack: Rack
-    state: State
-    paths: RackPaths
-    remark: Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,41 +50,22 @@ class Request:
     resume: RunFolder | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Phones in rank order, and what preflight found out about them."""
-
-    phones: tuple[str, ...]
-    facts: Mapping[str, preflight.PhoneFacts]
-    preflight_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """Everything that a start needs, without having touched a phone."""
-
-    name: str
-    chosen: Chosen
-    plan: Plan | None
-    mpirun: tuple[str, ...]
-    series: OpenMpiSeries
-    trainer_alone: bool
-    """Whether the ranks run the trainer, not a program of the user's."""
-    addresses: Mapping[str, str] = field(default_factory=dict)
-
-
-async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> Chosen:
-    """Preflight the candidates and take those that pass, in ring order.
+async def choose_phones(
+    room: Room, wish: choose.Wish, *, dry: bool = False, again: choose.Again | None = None
+) -> Chosen:
+    """Preflight the candidates and take those that pass, in ring order; a further attempt of a run
+    goes on with what it has left, first of all.
 
     Raises NotEnoughPhones. What was found out is kept in the state, unless `dry`.
     """
     began = time.monotonic()
-    choice = choose.candidates(room.rack, room.state.phones(), time.time(), wish.named)
+    pool = again.pool if again else wish.named
+    choice = choose.candidates(room.rack, room.state.phones(), time.time(), pool, again)
     facts: dict[str, preflight.PhoneFacts] = {}
     failed: dict[str, str] = {}
     outcomes: Mapping[str, Sequence[Outcome]] = {}
-    for batch in (choice.first, choice.second):
-        if batch and (wish.most is None or len(facts) - len(failed) < wish.most):
+    for batch in choose.batches(choice, wish, again):
+        if batch and not choose.enough(len(facts) - len(failed), wish):
             facts |= await preflight.gather(
                 room.fleet,
                 room.rack,
@@ -112,12 +77,12 @@ async def choose_phones(room: Room, wish: choose.Wish, *, dry: bool = False) -> 
             failed = _failures(outcomes)
             if not dry:
                 keep(room.state, facts, outcomes)
-    ready = [phone for phone in facts if phone not in failed]
+    ready = room.rack.ring([phone for phone in facts if phone not in failed])
     if len(ready) < wish.least:
         raise choose.too_few(wish.least, ready, choice, failed)
-    taken = room.rack.ring(ready)[: wish.most]
+    taken, spares = choose.pick(ready, wish, again.keep if again else ())
     _tell(room, outcomes, failed)
-    return Chosen(tuple(taken), facts, time.monotonic() - began)
+    return Chosen(tuple(room.rack.ring(taken)), facts, time.monotonic() - began, spares)
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
@@ -139,7 +104,7 @@ def _tell(room: Room, outcomes: Mapping[str, Sequence[Outcome]], failed: Mapping
 def prepare(
     room: Room, request: Request, chosen: Chosen, name: str, resume: str | None
 ) -> Prepared:
-    """Plan and mpirun line of the run. Pure but for reading the data set's manifest."""
+    """Plan and mpirun line of an attempt. Pure but for reading the data set's manifest."""
     job, rack = request.job, room.rack
     plan = None
     if job.train is not None:
@@ -202,37 +167,17 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         room.state.release(run.name)
         shutil.rmtree(run.path)
         raise
-    started, left = False, {}
     try:
-        await _stage(room, run, prepared, found)
-        started = True
-        await _start(room, run, prepared)
-    except BaseException as error:
-        if started:
-            left = await settle.to_the_end(_end_start(room, run, prepared.chosen.phones))
-        for why in left.values():
-            room.remark(f"processes may be left: {why}")
-        room.state.release(run.name)
-        told = isinstance(error, FleetError)
-        broken_off = f"interrupted {'during' if started else 'before'} the start"
-        reason = str(error) if told else broken_off
-        run.record(
-            "ended",
-            state="failed" if told else "stopped",
-            reason="; ".join([reason, *left.values()]),
-            left=left,
-        )
-        if left and not told:
-            cure = f"`fleetctl stop {run.name}` clears {fold(left)} once they answer"
-            raise NotCleared(f"{run.name} was {broken_off}; {cure}") from error
-        raise
+        await begin(room, run, prepared, found)
+    except BrokenOff as end:
+        state: Literal["failed", "stopped"] = "failed" if end.told else "stopped"
+        reason = "; ".join([end.reason, *end.left.values()])
+        settle.conclude(room.state, run, Verdict(state, reason, {}, None, end.left))
+        if end.left and not end.told:
+            cure = f"`fleetctl stop {run.name}` clears {fold(end.left)} once they answer"
+            raise NotCleared(f"{run.name} was {end.reason}; {cure}") from end.cause
+        raise end.cause from None
     return run, prepared
-
-
-async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
-    """End a start that was broken off: mpirun may run by now. Returns where some may be left."""
-    await settle.end_mpirun(room.fleet, run.name, phones[0])
-    return (await settle.sweep(room.fleet, run.name, phones)).left
 
 
 async def look_for_checkpoint(room: Room, old: RunFolder) -> str:
@@ -254,7 +199,7 @@ async def find_checkpoint(room: Room, old: RunFolder) -> checkpoints.Found:
         raise JobError(f"run {old.name} is done; there is nothing to resume")
     if old.plan() is None:
         raise JobError(f"run {old.name} is a command without a plan; it keeps no checkpoints")
-    found = await checkpoints.newest(room.fleet, old, summary.phones)
+    found = await checkpoints.newest(room.fleet, old, old.phones_of_all_attempts())
     for event in old.events():
         if event["kind"] == "checkpoint-refused":
             room.remark(f"warning: {event['name']} of {event['phone']} not used: {event['reason']}")
@@ -266,7 +211,7 @@ async def _allocate(room: Room, request: Request, chosen: Chosen, name: str) -> 
     """Take the phones; when another launch was quicker, take others if the wish allows it."""
     while True:
         try:
-            room.state.allocate(name, chosen.phones)
+            room.state.allocate(name, [*chosen.phones, *chosen.spares])
             return chosen
         except Held:
             if request.wish.named:
@@ -282,7 +227,7 @@ def _write_folder(
     if prepared.plan is not None:
         prepared.plan.write(run.plan_file)
         run.checkpoints.mkdir(exist_ok=True)
-    _write_versions(run, prepared.chosen)
+    write_versions(run, prepared.chosen)
     files = run.path / "files"
     for file in request.files:
         files.mkdir(exist_ok=True)
@@ -293,6 +238,7 @@ def _write_folder(
     run.record(
         "created",
         phones=prepared.chosen.phones,
+        spares=prepared.chosen.spares,
         preflight_seconds=round(prepared.chosen.preflight_seconds, 3),
         resumed_from=request.resume.name if request.resume else None,
         iteration=found.header.iteration if found else 0,
@@ -300,7 +246,7 @@ def _write_folder(
     )
 
 
-def _write_versions(run: RunFolder, chosen: Chosen) -> None:
+def write_versions(run: RunFolder, chosen: Chosen) -> None:
     """versions.json: which phones had which release, Open MPI and Python."""
     versions: dict[str, Any] = {"fleetctl": __version__}
     for key in ("release", "openmpi", "python"):
@@ -308,73 +254,7 @@ def _write_versions(run: RunFolder, chosen: Chosen) -> None:
         for phone in chosen.phones:
             phones[str(getattr(chosen.facts[phone], key))].append(phone)
         versions[key] = {version: fold(names) for version, names in phones.items()}
-    write_atomic(run.path / "versions.json", json.dumps(versions, indent=2) + "\n")
-
-
-async def _stage(
-    room: Room, run: RunFolder, prepared: Prepared, found: checkpoints.Found | None
-) -> None:
-    """Data to the phones that lack it, the run folder to all."""
-    phones = prepared.chosen.phones
-    if prepared.plan is not None:
-        release = prepared.chosen.facts[phones[0]].release or ""
-        stage_room = staging.StageRoom(
-            room.fleet, room.rack, room.state, room.paths.data, release, room.remark
-        )
-        staged = await staging.stage_data(stage_room, prepared.plan)
-        data = prepared.plan.data.name
-        run.record(
-            "staged",
-            data=data,
-            sent_to=staged.sent_to,
-            sent_bytes=staged.sent_bytes,
-            how=staged.how,
-            seconds=round(staged.seconds, 1),
-            held_by=list(phones),
-        )
-        if staged.sent_to:
-            room.remark(f"data set {data} {staged.how} to {fold(staged.sent_to)}")
-    stage = run.path / ".stage"
-    stage.mkdir()
-    try:
-        _fill_stage(stage, run, prepared, found)
-        await staging.stage_folder(
-            room.fleet, stage, run.name, phones, timeout_seconds=staging.TRANSFER_LIMIT_SECONDS
-        )
-    finally:
-        shutil.rmtree(stage)
-
-
-def _fill_stage(
-    stage: Path, run: RunFolder, prepared: Prepared, found: checkpoints.Found | None
-) -> None:
-    phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
-    interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
-    (stage / "hostfile").write_text(mpirun.hostfile(addresses))
-    start = onphone.start_script(run.name, prepared.mpirun, prepared.series, addresses[0])
-    (stage / "start.sh").write_text(start)
-    script = onphone.rank_script(
-        run.name, phones, addresses, interfaces, told=prepared.trainer_alone
-    )
-    (stage / "rank.sh").write_text(script)
-    if prepared.plan is not None:
-        shutil.copy2(run.plan_file, stage / "plan.json")
-    files = run.path / "files"
-    if files.exists():
-        shutil.copytree(files, stage, dirs_exist_ok=True)
-    if found is not None:
-        (stage / "resume").mkdir()
-        shutil.copy2(found.path, stage / "resume" / found.path.name)
-
-
-async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
-    head = prepared.chosen.phones[0]
-    answer = await room.fleet.run_on(
-        head, onphone.start_command(run.name), timeout_seconds=START_LIMIT_SECONDS
-    )
-    if not answer.ok:
-        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}")
-    run.record("started", head=head, pid=int(answer.stdout))
+    write_atomic(run.attempt_folder / "versions.json", json.dumps(versions, indent=2) + "\n")
 
 
 def describe(prepared: Prepared) -> str:

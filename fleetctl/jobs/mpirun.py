@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleetctl.jobs.onphone import run_of
 from fleetctl.rack.model import OpenMpiSeries
 from trainer.formats import MpiAlgorithm
 
@@ -31,6 +32,7 @@ class World:
 
     series: OpenMpiSeries
     run: str
+    """The attempt's name; its processes bear the mark of the run."""
     ranks: int
     cidr: str
     folder: str
@@ -55,7 +57,7 @@ def arguments(world: World, program: Sequence[str]) -> list[str]:
         ["--wdir", world.folder],
         *_series_options(world),
     ]
-    forwarded = {"PHONERACK_RUN": world.run, **world.environment}
+    forwarded = {"PHONERACK_RUN": run_of(world.run), **world.environment}
     options += [["-x", f"{name}={value}"] for name, value in forwarded.items()]
     options.append(["-x", "MASTER_PORT"])  # which start.sh has chosen
     return ["mpirun", *(word for option in options for word in option), *program]
@@ -72,7 +74,7 @@ def _series_options(world: World) -> list[list[str]]:
         "no_tree_spawn": "1",
         "num_concurrent": str(SSH_CHILDREN),
         # A host that is down costs 4 s instead of 71; the mark lets a sweep find every process.
-        "args": f"-o ConnectTimeout=5 -o BatchMode=yes -o SetEnv=PHONERACK_RUN={world.run}",
+        "args": f"-o ConnectTimeout=5 -o BatchMode=yes -o SetEnv=PHONERACK_RUN={run_of(world.run)}",
     }
     # A pulled cable ends the run after about 19 s; by default it is not noticed at all.
     keepalive = {

@@ -1,11 +1,14 @@
 """What launch leaves on phones and does there: paths, and the shell that runs on them.
 
 Every process of a run carries PHONERACK_RUN=<run> in its environment, so it is found through
-/proc, which shows an Android app its own processes only.
+/proc, which shows an Android app its own processes only. Each attempt of a run has a folder of its
+own: where `run` is asked for, it is the attempt's name (`digits-1`, `digits-1.2`, …), and all of
+them bear the run's mark.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 
@@ -35,6 +38,11 @@ def folder(run: str, *, stage: bool = False) -> str:
     return f"{RUNS}/{run}.stage" if stage else f"{RUNS}/{run}"
 
 
+def run_of(attempt: str) -> str:
+    """The run that an attempt belongs to: the mark of all its processes."""
+    return re.sub(r"(-\d+)\.\d+$", r"\1", attempt)
+
+
 def start_script(
     run: str, mpirun: Sequence[str], series: OpenMpiSeries, head: str, *, stage: bool = False
 ) -> str:
@@ -47,7 +55,7 @@ def start_script(
 # Rendered by `fleetctl launch`: run {run} starts here. mpirun's pid and exit code stay beside it.
 cd {folder(run, stage=stage)} || exit 1
 exec >mpirun.log 2>&1 </dev/null
-export PHONERACK_RUN={run}
+export PHONERACK_RUN={run_of(run)}
 start() {{
   # Where rank 0 of torch.distributed will listen: what the last run's rank did may still linger.
   MASTER_PORT=$({PYTHON} -c {shlex.quote(_FREE_PORT)} {head})
@@ -73,7 +81,7 @@ def start_command(run: str, *, stage: bool = False) -> str:
     return (
         f"cd {folder(run, stage=stage)} && rm -f mpirun.rc mpirun.pid && "
         # Marked from its first moment, so that a sweep finds a start that was broken off.
-        f"PHONERACK_RUN={run} {PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh "
+        f"PHONERACK_RUN={run_of(run)} {PYTHON} -c {shlex.quote(_DETACH)} {SHELL} start.sh "
         "</dev/null >mpirun.log 2>&1 && "
         "i=0; until [ -s mpirun.pid ]; do i=$((i+1)); [ $i -gt 50 ] && exit 1; sleep 0.1; done; "
         "cat mpirun.pid"
@@ -167,9 +175,10 @@ def remove_stage(run: str) -> str:
 
 def _find(run: str) -> str:
     """Shell: `pids` prints the processes of the run; -z makes grep read NUL-ended entries."""
+    mark = f"PHONERACK_RUN={run_of(run)}"
     return (
-        f"pids() {{ grep -lszxF PHONERACK_RUN={run} /proc/[0-9]*/environ | cut -d/ -f3; }}; "
-        f"alive() {{ grep -qszxF PHONERACK_RUN={run} /proc/$pid/environ; }}; "
+        f"pids() {{ grep -lszxF {mark} /proc/[0-9]*/environ | cut -d/ -f3; }}; "
+        f"alive() {{ grep -qszxF {mark} /proc/$pid/environ; }}; "
     )
 
 
@@ -209,13 +218,19 @@ def end_mpirun(run: str, *, stage: bool = False) -> str:
 
 
 def sweep(run: str) -> str:
-    """Shell on any phone: ends what is left of the run there; prints what would not end."""
+    """Shell on any phone: ends what is left there of all attempts of the run; prints what would
+    not end."""
     return (
         f"{_find(run)}"
         'p=$(pids); [ -z "$p" ] && exit 0; kill -TERM $p 2>/dev/null; '
         'n=0; while p=$(pids); [ -n "$p" ]; do n=$((n+1)); [ $n -gt 15 ] && break; sleep 0.1; '
         'done; [ -z "$p" ] && exit 0; kill -KILL $p 2>/dev/null; sleep 0.3; pids'
     )
+
+
+def free_kibibytes() -> str:
+    """Shell on any phone: how much of its storage is free."""
+    return f"df -Pk {TERMUX_HOME} | tail -n 1 | awk '{{print $4}}'"
 
 
 def read_finals(run: str, *, stage: bool = False) -> str:

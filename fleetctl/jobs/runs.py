@@ -2,6 +2,9 @@
 
 `events.jsonl` is the truth about a run's life; everything that `jobs` shows follows from it. The
 folder holds all of the run, so a copy of it is a copy of the run.
+
+A run is a chain of attempts. What the first one leaves lies in the folder itself, what a later one
+leaves in `attempts/2`, …; the checkpoints of all lie together.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from fleetctl.errors import ExitCode, FleetError
 from fleetctl.rack import InputError
 from trainer.formats import Plan
 
-type RunState = Literal["preparing", "running", "done", "failed", "stopped"]
+type RunState = Literal["preparing", "running", "recovering", "done", "failed", "stopped"]
+"""`recovering`: between two attempts."""
 
 
 class Supervised(FleetError):
@@ -47,6 +51,9 @@ class Summary:
     resumed_from: str | None = None
     left: Mapping[str, str] = field(default_factory=dict)
     """Phones on which processes of it may be left, with the reason."""
+    attempts: int = 1
+    spares: tuple[str, ...] = ()
+    """Phones that are held beside those that train."""
 
     @property
     def over(self) -> bool:
@@ -63,13 +70,42 @@ class RunFolder:
         self.path = path
         self.name = path.name
         self.events_file = path / "events.jsonl"
-        self.plan_file = path / "plan.json"
-        self.progress_file = path / "progress.jsonl"
-        self.log_file = path / "mpirun.log"
         self.job_file = path / "job.yml"
-        self.finals = path / "final"
         self.checkpoints = path / "checkpoints"
         self._lock_file = path / "supervisor.lock"
+
+    @property
+    def attempt(self) -> int:
+        """Number of the newest attempt, from 1."""
+        numbers = [event["number"] for event in self.events() if event["kind"] == "attempt"]
+        return max(numbers, default=1)
+
+    @property
+    def attempt_name(self) -> str:
+        """What the newest attempt is called on phones: its folder there, and its plan."""
+        return name_of_attempt(self.name, self.attempt)
+
+    @property
+    def attempt_folder(self) -> Path:
+        """Where the newest attempt keeps its plan, progress, log and final records."""
+        number = self.attempt
+        return self.path if number == 1 else self.path / "attempts" / str(number)
+
+    @property
+    def plan_file(self) -> Path:
+        return self.attempt_folder / "plan.json"
+
+    @property
+    def progress_file(self) -> Path:
+        return self.attempt_folder / "progress.jsonl"
+
+    @property
+    def log_file(self) -> Path:
+        return self.attempt_folder / "mpirun.log"
+
+    @property
+    def finals(self) -> Path:
+        return self.attempt_folder / "final"
 
     def record(self, kind: str, **facts: Any) -> None:
         """Append one event; one write, so that events of two processes never mix.
@@ -107,10 +143,17 @@ class RunFolder:
             match event["kind"]:
                 case "created":
                     facts["phones"] = tuple(event["phones"])
+                    facts["spares"] = tuple(event.get("spares", ()))
                     facts["resumed_from"] = event.get("resumed_from")
                     facts["started"] = event["time"]
                 case "started":
                     state = "running"
+                case "attempt-ended":
+                    state = "recovering"
+                case "attempt":
+                    facts["phones"] = tuple(event["phones"])
+                    facts["spares"] = tuple(event.get("spares", ()))
+                    facts["attempts"] = event["number"]
                 case "ended":
                     state = event["state"]
                     facts["ended"] = event["time"]
@@ -127,6 +170,20 @@ class RunFolder:
     def stop_requested(self) -> bool:
         """Whether a person asked for its end."""
         return any(event["kind"] == "stop-requested" for event in self.events())
+
+    def attempt_events(self) -> list[dict[str, Any]]:
+        """The events of the newest attempt."""
+        found: list[dict[str, Any]] = []
+        for event in self.events():
+            if event["kind"] == "attempt":
+                found = []
+            found.append(event)
+        return found
+
+    def phones_of_all_attempts(self) -> list[str]:
+        """Every phone that the run has trained on, each once."""
+        began = [event for event in self.events() if event["kind"] in ("created", "attempt")]
+        return list(dict.fromkeys(phone for event in began for phone in event["phones"]))
 
     @contextmanager
     def supervise(self) -> Iterator[None]:
@@ -164,6 +221,12 @@ class RunFolder:
         """The process that supervises the run; None if there is none, or it is not known yet."""
         text = self._lock_file.read_text().strip() if self.supervised else ""
         return int(text) if text.isdigit() and int(text) > 0 else None
+
+
+def name_of_attempt(run: str, number: int) -> str:
+    """`digits-1` for the first, `digits-1.2` for the second: no run is called so, since the name of
+    one ends in a hyphen and a number."""
+    return run if number == 1 else f"{run}.{number}"
 
 
 _FLOCK = "hhqqi"

@@ -18,6 +18,9 @@ from trainer.formats import Final, FormatError, final_name
 
 END_LIMIT_SECONDS = 15.0
 
+FULL_KIBIBYTES = 256
+"""Less free storage than this is none: a file system keeps some blocks to itself."""
+
 
 async def settle(
     fleet: Fleet,
@@ -30,16 +33,49 @@ async def settle(
     stopped: bool = False,
     trouble: str | None = None,
 ) -> Verdict:
-    """End what is left of the run on its phones and write down how it ended.
+    """`clear_up` the attempt, and `conclude` the run with it."""
+    verdict = await clear_up(
+        fleet, state, run, phones, addresses, blamed=blamed, stopped=stopped, trouble=trouble
+    )
+    conclude(state, run, verdict)
+    return verdict
+
+
+def conclude(state: State, run: RunFolder, verdict: Verdict) -> None:
+    """The run is over: its phones are free."""
+    state.release(run.name)
+    run.record(
+        "ended",
+        state=verdict.state,
+        reason=verdict.reason,
+        test_accuracy=verdict.test_accuracy,
+        mpirun_code=verdict.mpirun_code,
+        left=dict(verdict.left),
+    )
+
+
+async def clear_up(
+    fleet: Fleet,
+    state: State,
+    run: RunFolder,
+    phones: Sequence[str],
+    addresses: Mapping[str, str],
+    *,
+    blamed: Mapping[str, Blame],
+    stopped: bool = False,
+    trouble: str | None = None,
+) -> Verdict:
+    """End what is left of the newest attempt on its phones and write down how it ended; the run
+    keeps its phones.
 
     `blamed`: phones that are known to be out of order; those that do not answer are not asked
-    again. `trouble`: why the supervision ended the run, when no phone is to blame.
+    again. `trouble`: why the supervision ended the attempt, when no phone is to blame.
     """
     errors = {phone: why for phone, why in blamed.items() if isinstance(why, PhoneError)}
     asked = [phone for phone in phones if phone not in errors]
     head = phones[0]
     if head in asked:
-        await end_mpirun(fleet, run.name, head)
+        await end_mpirun(fleet, run.attempt_name, head)
     swept = await sweep(fleet, run.name, asked)
     errors |= swept.unreachable
     reachable = [phone for phone in phones if phone not in errors]
@@ -47,6 +83,7 @@ async def settle(
     code = None
     if head in reachable:
         code = await _collect_from_head(fleet, run, head)
+    done = [rank for rank, final in finals.items() if final.status == "done"]
     evidence = Evidence(
         phones=phones,
         addresses=addresses,
@@ -57,24 +94,26 @@ async def settle(
         mpirun_code=code,
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
+        came_back={e["phone"] for e in run.attempt_events() if e["kind"] == "connection-lost"},
+        full=frozenset() if len(done) == len(phones) else await _full(fleet, reachable),
     )
     verdict = judge(evidence)
     if trouble and verdict.state == "failed" and not verdict.culprits:
-        verdict = replace(verdict, reason="; ".join([trouble, *swept.unswept.values()]))
+        reason = "; ".join([trouble, *swept.unswept.values()])
+        verdict = replace(verdict, reason=reason, cause="unknown")
     for phone, reason in verdict.culprits.items():
-        state.record_health(phone, "CRITICAL", f"{reason} (ended run {run.name})")
+        state.record_health(phone, "CRITICAL", f"{reason} (in run {run.name})")
     answered = {p: errors[p].reached if p in errors else True for p in phones}
     state.record_contact({phone: yes for phone, yes in answered.items() if yes is not None})
-    state.release(run.name)
-    run.record(
-        "ended",
-        state=verdict.state,
-        reason=verdict.reason,
-        test_accuracy=verdict.test_accuracy,
-        mpirun_code=code,
-        left=dict(verdict.left),
-    )
+    run.record("attempt-ended", **verdict.as_json())
     return verdict
+
+
+async def _full(fleet: Fleet, phones: Sequence[str]) -> frozenset[str]:
+    """Phones without free storage, on which nothing can be written down any more."""
+    answers = await fleet.run(phones, onphone.free_kibibytes(), timeout_seconds=10)
+    free = {p: answer.stdout.strip() for p, answer in answers.items() if answer.ok}
+    return frozenset(p for p, said in free.items() if said.isdigit() and int(said) < FULL_KIBIBYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +164,16 @@ async def _collect_finals(
     fleet: Fleet, run: RunFolder, phones: Sequence[str], reachable: Sequence[str]
 ) -> dict[int, Final]:
     """Every rank's own final record, from its own phone."""
-    answers = await fleet.run(reachable, onphone.read_finals(run.name), timeout_seconds=10)
+    answers = await fleet.run(reachable, onphone.read_finals(run.attempt_name), timeout_seconds=10)
     run.finals.mkdir(exist_ok=True)
+    name = run.attempt_name
     finals: dict[int, Final] = {}
     for phone, answer in answers.items():
         if not answer.stdout.strip():
             continue
         try:
             final = Final.from_json(answer.stdout, f"final record of {phone}")
-            if (final.run, final.phone, phones[final.rank]) != (run.name, phone, phone):
+            if (final.run, final.phone, phones[final.rank]) != (name, phone, phone):
                 raise FormatError(f"final record of {phone} is of {final.phone}, run {final.run}")
         except (FormatError, IndexError) as error:
             run.record("final-refused", phone=phone, reason=str(error))
@@ -145,7 +185,7 @@ async def _collect_finals(
 
 async def _collect_from_head(fleet: Fleet, run: RunFolder, head: str) -> int | None:
     """The log, the progress and the newest checkpoints; returns mpirun's exit code."""
-    folder = onphone.folder(run.name)
+    folder = onphone.folder(run.attempt_name)
     for name, local in (("mpirun.log", run.log_file), ("progress.jsonl", run.progress_file)):
         try:
             await fleet.get(head, f"{folder}/{name}", local)
@@ -160,7 +200,7 @@ async def _collect_from_head(fleet: Fleet, run: RunFolder, head: str) -> int | N
 
 
 async def _collect_checkpoints(fleet: Fleet, run: RunFolder, head: str, keep: int) -> None:
-    command = f"cd {onphone.folder(run.name)}/checkpoints 2>/dev/null && ls"
+    command = f"cd {onphone.folder(run.attempt_name)}/checkpoints 2>/dev/null && ls"
     names = (await fleet.run_on(head, command)).stdout.split()
     run.checkpoints.mkdir(exist_ok=True)
     for name in names:

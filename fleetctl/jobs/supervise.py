@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fleetctl.checks import vitals
 from fleetctl.jobs import checkpoints, copies, onphone, probes
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.jobs.settle import settle
+from fleetctl.jobs.settle import clear_up, conclude
 from fleetctl.jobs.stragglers import Stragglers
 from fleetctl.jobs.tracker import Tracker
 from fleetctl.jobs.verdict import Verdict
@@ -58,9 +58,16 @@ class Watch:
 
 
 async def supervise(watch: Watch) -> Verdict:
-    """Follow the run to its end, its stop, or its failure, and settle it.
+    """`follow` a run of one attempt, and conclude it."""
+    verdict = await follow(watch)
+    conclude(watch.state, watch.run, verdict)
+    return verdict
 
-    Cancelling leaves the run as it is: it goes on, unsupervised.
+
+async def follow(watch: Watch) -> Verdict:
+    """Follow the newest attempt to its end, its stop, or its failure, and clear up after it.
+
+    Cancelling leaves it as it is: it goes on, unsupervised.
     """
     plan = watch.run.plan()
     tasks = [
@@ -88,12 +95,13 @@ async def supervise(watch: Watch) -> Verdict:
             task.cancel()
         await asyncio.gather(*tasks, *helpers, return_exceptions=True)
     stopped = watch.stop_requested.is_set()
+    watch.run.record("noticed")  # an end, a stop or a trouble; whose doing, clear_up finds out
     for phone, reason in watch.blamed.items():
         watch.run.record("suspect", phone=phone, reason=str(reason))
         watch.on_remark(str(reason))
     if stopped:
         watch.on_remark(f"stopping {watch.run.name} on {len(watch.phones)} phones")
-    verdict = await settle(
+    verdict = await clear_up(
         watch.fleet,
         watch.state,
         watch.run,
@@ -112,7 +120,7 @@ async def _await_end(watch: Watch) -> None:
     """Return when mpirun has ended on the head phone. A lost connection is made again."""
     while True:
         try:
-            lines = watch.fleet.stream(watch.head, onphone.wait_for_end(watch.run.name))
+            lines = watch.fleet.stream(watch.head, onphone.wait_for_end(watch.run.attempt_name))
             async with aclosing(lines):
                 async for _ in lines:
                     return
@@ -146,7 +154,7 @@ async def _watch_deadline(watch: Watch) -> None:
             await asyncio.sleep(1)
             continue
         passed += 1
-        found = await probes.stuck(watch.fleet, watch.run.name, watch.phones)
+        found = await probes.stuck(watch.fleet, watch.run.attempt_name, watch.phones)
         if found:
             watch.blamed |= found
         elif passed < PATIENCE_WITH_THE_LIVING:
@@ -166,7 +174,7 @@ async def _watch_speed(watch: Watch, plan: Plan) -> None:
     slow = Stragglers(dict(zip(watch.phones, plan.samples_per_rank, strict=True)))
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        looks = await probes.progress(watch.fleet, watch.run.name, watch.phones)
+        looks = await probes.progress(watch.fleet, watch.run.attempt_name, watch.phones)
         for found in slow.take(looks):
             heat = (await vitals.look_at(watch.fleet, found.phone)).temperature_celsius
             watch.run.record(
@@ -187,7 +195,7 @@ async def _follow_progress(watch: Watch) -> None:
     await copies.follow(
         watch.fleet,
         watch.head,
-        f"{onphone.folder(watch.run.name)}/progress.jsonl",
+        f"{onphone.folder(watch.run.attempt_name)}/progress.jsonl",
         watch.run.progress_file,
         lambda line: _take(watch, line),
     )
@@ -248,5 +256,5 @@ async def _follow_log(watch: Watch) -> None:
         watch.on_log(line)
 
     watch.log_lines = len(copies.whole_lines(watch.run.log_file))
-    remote = f"{onphone.folder(watch.run.name)}/mpirun.log"
+    remote = f"{onphone.folder(watch.run.attempt_name)}/mpirun.log"
     await copies.follow(watch.fleet, watch.head, remote, watch.run.log_file, take)

@@ -7,14 +7,18 @@ every rank's own final record says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from trainer.formats import Final
 
 BLOCKED_CALL_CODE = 159
 """128 + SIGSYS: what a shell makes of Android's seccomp filter."""
+
+type Cause = Literal["phones", "program", "interrupted", "unknown"]
+"""What made a run fail. Other phones, or the same ones once more, help against `phones` and perhaps
+against `unknown`; nothing but a person helps against `program`. `interrupted`: it had not begun."""
 
 _SSH_FAILURE = re.compile(r"ssh: connect to host (\S+) port \d+: (.+)")
 
@@ -35,6 +39,10 @@ class Evidence:
     mpirun_code: int | None
     log: str
     stopped: bool
+    came_back: Set[str] = frozenset()
+    """Phones whose connection broke while the run went on, and was made anew."""
+    full: Set[str] = frozenset()
+    """Phones without any free storage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +54,31 @@ class Verdict:
     test_accuracy: float | None
     left: Mapping[str, str] = field(default_factory=dict)
     """Phones on which processes of the run may be left, with the reason."""
+    cause: Cause = "unknown"
+    mpirun_code: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """For the run's events; `Verdict(**…)` takes it back."""
+        return asdict(self)
 
 
 def judge(evidence: Evidence) -> Verdict:
     """Done, failed or stopped, and whose doing it was."""
-    finals = evidence.finals
+    finals, code = evidence.finals, evidence.mpirun_code
     left = {**evidence.unreachable, **evidence.unswept}
     done = [rank for rank, final in finals.items() if final.status == "done"]
     if len(done) == len(evidence.phones):
-        return Verdict("done", None, {}, finals[0].test_accuracy, left)
+        return Verdict("done", None, {}, finals[0].test_accuracy, left, mpirun_code=code)
     if evidence.stopped:
         told = ["stopped by the operator", *left.values()]
-        return Verdict("stopped", "; ".join(told), {}, None, left)
+        return Verdict("stopped", "; ".join(told), {}, None, left, mpirun_code=code)
     culprits = {**evidence.unreachable, **evidence.blamed} or _refusing_ssh(evidence)
-    told = [*culprits.values()] or [_reason(evidence)]
+    culprits = culprits or _own_doing(evidence)
+    reason, cause = _reason(evidence)
+    told = [*culprits.values()] or [reason]
     told += [why for phone, why in evidence.unswept.items() if phone not in culprits]
-    return Verdict("failed", "; ".join(told), culprits, None, left)
+    cause = "phones" if culprits else cause
+    return Verdict("failed", "; ".join(told), culprits, None, left, cause, code)
 
 
 def _refusing_ssh(evidence: Evidence) -> dict[str, str]:
@@ -77,26 +94,68 @@ def _refusing_ssh(evidence: Evidence) -> dict[str, str]:
     }
 
 
-def _reason(evidence: Evidence) -> str:
+def _own_doing(evidence: Evidence) -> dict[str, str]:
+    """Phones that answer, though the run ended on them by what happened there alone."""
+    names = {address: phone for phone, address in evidence.addresses.items()}
+    found = {
+        phone: f"{phone} has no free storage left; remove old runs and data sets on it"
+        for phone in evidence.phones
+        if phone in evidence.full
+    }
+    for rank, phone in enumerate(evidence.phones):
+        if phone in evidence.came_back and rank not in evidence.finals:
+            found.setdefault(
+                phone, f"{phone} was away for a moment and came back without its rank: restarted?"
+            )
+    for host, number in _SIGNALLED.findall(evidence.log):
+        if host in names and int(number) in _KILLING_SIGNALS:
+            phone, meaning = names[host], _KILLING_SIGNALS[int(number)]
+            found.setdefault(phone, f"{phone}: its rank was ended by signal {number} ({meaning})")
+    for rank, final in evidence.finals.items():
+        phone = evidence.phones[rank]
+        if final.status == "failed" and _PHONES_OWN.search(final.reason or ""):
+            found.setdefault(phone, f"{phone} (rank {rank}): {final.reason}")
+    return found
+
+
+_SIGNALLED = re.compile(r"process rank \d+ with PID \d+ on node (\S+) exited on\s+signal (\d+)")
+"""What mpirun of both series says of the rank that ended first."""
+
+_KILLING_SIGNALS = {
+    4: "its processor lacks an instruction that a package uses",
+    7: "its storage or memory could not be read",
+    9: "killed by Android, or by hand: too little memory, or too many processes",
+}
+
+_PHONES_OWN = re.compile(
+    r"No space left on device|Input/output error|Read-only file system|Cannot allocate memory|"
+    r"can't allocate memory|MemoryError|Disk quota exceeded"
+)
+"""Reasons that are of one phone, whatever the program."""
+
+
+def _reason(evidence: Evidence) -> tuple[str, Cause]:
     """Why, when every phone answers: what the log or the ranks say, most telling first."""
     if evidence.mpirun_code == BLOCKED_CALL_CODE or "Bad system call" in evidence.log:
         return (
             "Android blocked a system call that the program makes (signal 31, exit code 159); "
             "the program is there, but this phone's Android does not allow what it does"
-        )
+        ), "program"
     failed = {r: f for r, f in sorted(evidence.finals.items()) if f.status == "failed"}
     # A rank that lost its neighbour fails too; the one with a cause of its own comes first.
     for rank, final in failed.items():
         if final.reason and not _secondary(final.reason):
-            return f"{evidence.phones[rank]} (rank {rank}): {final.reason}"
+            return f"{evidence.phones[rank]} (rank {rank}): {final.reason}", "program"
     silent = [phone for rank, phone in enumerate(evidence.phones) if rank not in evidence.finals]
     if silent:
         code = evidence.mpirun_code
         ending = "mpirun vanished" if code is None else f"mpirun ended with {code}"
         hint = _last_line(evidence.log)
-        return f"no final record from {', '.join(silent)}; {ending}" + (f": {hint}" if hint else "")
+        told = f"no final record from {', '.join(silent)}; {ending}"
+        return told + (f": {hint}" if hint else ""), "unknown"
     rank, final = next(iter(failed.items()))
-    return f"{evidence.phones[rank]} (rank {rank}): {final.reason or 'failed without a reason'}"
+    told = f"{evidence.phones[rank]} (rank {rank}): {final.reason or 'failed without a reason'}"
+    return told, "unknown"
 
 
 def _secondary(reason: str) -> bool:

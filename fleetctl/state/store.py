@@ -273,10 +273,16 @@ class State:
                 [(phone, run, since) for phone in phones],
             )
 
-    def release(self, run: str) -> None:
-        """Give back all phones of `run`; nothing happens if it holds none."""
+    def release(self, run: str, *, phones: Iterable[str] | None = None) -> None:
+        """Give back all phones of `run`, or only those of `phones` that it holds."""
         with self._transaction() as database:
-            database.execute("DELETE FROM allocations WHERE run = ?", (run,))
+            if phones is None:
+                database.execute("DELETE FROM allocations WHERE run = ?", (run,))
+            else:
+                database.executemany(
+                    "DELETE FROM allocations WHERE run = ? AND phone = ?",
+                    [(run, phone) for phone in phones],
+                )
 
     def phones(self) -> dict[str, PhoneFacts]:
         """Facts by phone; a phone that is not in here has none yet (`PhoneFacts()`)."""

@@ -5,9 +5,20 @@ from __future__ import annotations
 from ipaddress import IPv4Network
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fleetctl.errors import ExitCode
-from fleetctl.jobs.choose import Wish, candidates, read_wish, too_few
+from fleetctl.jobs.choose import (
+    Again,
+    Wish,
+    batches,
+    candidates,
+    enough,
+    pick,
+    read_wish,
+    too_few,
+)
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.rack import Network, Phone, Rack, RackError, Switch
 from fleetctl.state import Contact, Drain, Health, PhoneFacts
@@ -68,3 +79,49 @@ def test_a_wish_that_the_rack_cannot_have_is_bad_input(phones: str) -> None:
 def test_an_unknown_phone_is_bad_input() -> None:
     with pytest.raises(RackError, match="phone009"):
         read_wish(RACK, "phone009", {})
+
+
+def test_a_further_attempt_keeps_its_phones_and_leaves_out_those_that_failed() -> None:
+    held = {f"phone00{n}": PhoneFacts(run="digits-1") for n in (1, 2, 3)}
+    facts = {f"phone00{n}": PhoneFacts(health=Health("OK", "", 1.0)) for n in (4, 5, 6)} | held
+    again = Again("digits-1", ("phone003", "phone001"), {"phone002": "it hung"})
+    choice = candidates(RACK, facts, NOW, (), again)
+    assert choice.refused == {"phone002": "left out: it hung"}
+    wish = Wish(limit=3, minimum=2)
+    first, *rest = batches(choice, wish, again)
+    assert first[:2] == ("phone003", "phone001")
+    assert len(first) == 3
+    assert {*first, *rest[0], *rest[1]} == {*RACK.phones} - {"phone002"}
+    other = candidates(RACK, facts, NOW, (), Again("other-1", ()))
+    assert other.held == dict.fromkeys(held, "digits-1")
+
+
+@given(
+    st.permutations(list(RACK.phones)),
+    st.integers(1, 6),
+    st.integers(0, 3),
+    st.integers(0, 6),
+)
+def test_a_pick_takes_what_the_run_holds_first_and_nothing_twice(
+    ready: list[str], most: int, spares: int, kept: int
+) -> None:
+    keep, wish = ready[:kept], Wish(limit=most, minimum=1, spares=spares)
+    train, spare = pick(RACK.ring(ready), wish, keep)
+    taken = [*train, *spare]
+    assert len({*taken}) == len(taken) == min(most + spares, 6)
+    assert len(train) == most
+    assert [*train][: min(kept, most)] == keep[:most]
+    assert enough(len(taken), wish) == (len(taken) == most + spares)
+
+
+def test_all_that_are_ready_train_but_the_spares() -> None:
+    ready = RACK.ring()
+    assert pick(ready, Wish(spares=2)) == (tuple(ready[:4]), tuple(ready[4:]))
+    assert pick(ready[:1], Wish(spares=2)) == (tuple(ready[:1]), ())
+
+
+def test_a_minimum_is_what_a_start_may_do_with() -> None:
+    assert read_wish(RACK, "4", {}, minimum=2, spares=1) == Wish(count=4, minimum=2, spares=1)
+    assert read_wish(RACK, "4", {}, minimum=2).least == 2
+    with pytest.raises(JobError, match="more than the 4 phones"):
+        read_wish(RACK, "4", {}, minimum=5)

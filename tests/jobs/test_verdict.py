@@ -96,3 +96,44 @@ def test_processes_that_do_not_end_are_told_beside_the_cause() -> None:
 
 def test_a_run_that_was_done_when_the_stop_came_is_done() -> None:
     assert judged([final(0), final(1), final(2)], stopped=True).state == "done"
+
+
+KILLED = """\
+--------------------------------------------------------------------------
+mpirun noticed that process rank 1 with PID 412 on node 10.0.0.2 exited on signal 9 (Killed).
+--------------------------------------------------------------------------
+"""
+
+
+def test_a_rank_that_a_signal_ended_is_its_phones_doing_unless_the_program_crashed() -> None:
+    killed = judged([final(0, "failed", "terminated")], log=KILLED)
+    assert list(killed.culprits) == ["phone002"]
+    assert (killed.cause, "signal 9" in str(killed.reason)) == ("phones", True)
+    crashed = judged([], log=KILLED.replace("signal 9", "signal 11"))
+    assert (crashed.culprits, crashed.cause) == ({}, "unknown")
+
+
+def test_a_phone_that_restarted_answers_again_but_its_rank_is_gone() -> None:
+    verdict = judged([final(0, "failed", "MPI_ERR"), final(1)], came_back={"phone001", "phone003"})
+    assert list(verdict.culprits) == ["phone003"]
+    assert "came back without its rank" in str(verdict.reason)
+
+
+def test_a_full_phone_is_named_though_it_can_write_nothing_down() -> None:
+    verdict = judged([final(0, "failed", "lost its peer")], full={"phone002"})
+    assert verdict.reason == (
+        "phone002 has no free storage left; remove old runs and data sets on it"
+    )
+    said = judged([final(0, "failed", "checkpoints/x: No space left on device"), final(1)])
+    assert list(said.culprits) == ["phone001"]
+
+
+def test_a_rank_with_a_cause_of_its_own_is_the_programs_doing() -> None:
+    assert judged([final(0, "failed", "loss of rank 0 is not finite")]).cause == "program"
+    assert judged([final(0, "failed", "lost its peer")]).cause == "unknown"
+    assert judged([], mpirun_code=159).cause == "program"
+
+
+def test_a_verdict_comes_back_from_the_events_as_it_was() -> None:
+    verdict = judged([], unreachable={"phone003": "phone003 is unreachable"})
+    assert Verdict(**verdict.as_json()) == verdict

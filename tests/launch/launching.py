@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import time
@@ -113,3 +114,8 @@ def healed(rack: Any) -> None:
         if rack.fleetctl("launch", "-n", "6", "--", "true", check=False).returncode == 0:
             return
     raise AssertionError("the healed phone does not pass preflight")
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    """The documents of a file that has one a line."""
+    return [json.loads(line) for line in file.read_text().splitlines()]

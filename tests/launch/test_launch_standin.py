@@ -10,7 +10,16 @@ import time
 from typing import Any
 
 import pytest
-from launching import HOME, PREFIX, healed, launched, left_over, list_checkpoints, newest
+from launching import (
+    HOME,
+    PREFIX,
+    healed,
+    launched,
+    left_over,
+    lines_of,
+    list_checkpoints,
+    newest,
+)
 
 from fleetctl.errors import ExitCode
 
@@ -118,8 +127,13 @@ def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endles
         pkill = f"{PREFIX}/bin/pkill"
         frozen = rack.podman("phone002", pkill, "-STOP", "-f", "trainer plan.json")
         assert frozen.returncode == 0
-        assert process.wait(timeout=120) == ExitCode.FAILED
-        assert newest(rack)["reason"].startswith("phone002 answers, but its rank is stopped")
+        while "recovering" not in (job := newest(rack))["state"] and job["attempts"] == 1:
+            assert process.poll() is None
+            time.sleep(1)
+        (ended,) = [e for e in lines_of(folder / "events.jsonl") if e["kind"] == "attempt-ended"]
+        assert ended["reason"].startswith("phone002 answers, but its rank is stopped")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=120) == ExitCode.INTERRUPTED
         assert left_over(rack, folder.name) == ""
     healed(rack)
 

@@ -1,0 +1,120 @@
+"""Start an attempt that is prepared: data and files to its phones, then mpirun on the head."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fleetctl.errors import FleetError
+from fleetctl.jobs import mpirun, onphone, settle, staging
+from fleetctl.jobs.checkpoints import Found
+from fleetctl.jobs.room import Prepared, Room
+from fleetctl.jobs.runs import RunFolder
+from fleetctl.rack.nodesets import fold
+
+START_LIMIT_SECONDS = 30.0
+
+
+class StartError(FleetError):
+    """mpirun could not be started on the head phone."""
+
+
+class BrokenOff(Exception):
+    """A start came to nothing by `cause`, and nothing of it goes on but on the phones in `left`."""
+
+    def __init__(self, cause: BaseException, started: bool, left: Mapping[str, str]) -> None:
+        super().__init__("the start was broken off")
+        self.cause, self.left = cause, dict(left)
+        self.told = isinstance(cause, FleetError)
+        """Whether the cause is a failure, not an interrupt."""
+        when = "during" if started else "before"
+        self.reason = str(cause) if self.told else f"interrupted {when} the start"
+
+
+async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
+    """Bring the newest attempt of the run to the point where mpirun runs. Raises BrokenOff."""
+    started, left = False, {}
+    try:
+        await _stage(room, run, prepared, found)
+        started = True
+        await _start(room, run, prepared)
+    except BaseException as error:
+        if started:
+            left = await settle.to_the_end(_end_start(room, run, prepared.chosen.phones))
+        for why in left.values():
+            room.remark(f"processes may be left: {why}")
+        raise BrokenOff(error, started, left) from error
+
+
+async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
+    """End a start that was broken off: mpirun may run by now. Returns where some may be left."""
+    await settle.end_mpirun(room.fleet, run.attempt_name, phones[0])
+    return (await settle.sweep(room.fleet, run.name, phones)).left
+
+
+async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
+    """Data to the phones that lack it, the run folder to all."""
+    phones = prepared.chosen.phones
+    if prepared.plan is not None:
+        release = prepared.chosen.facts[phones[0]].release or ""
+        stage_room = staging.StageRoom(
+            room.fleet, room.rack, room.state, room.paths.data, release, room.remark
+        )
+        staged = await staging.stage_data(stage_room, prepared.plan)
+        data = prepared.plan.data.name
+        run.record(
+            "staged",
+            data=data,
+            sent_to=staged.sent_to,
+            sent_bytes=staged.sent_bytes,
+            how=staged.how,
+            seconds=round(staged.seconds, 1),
+            held_by=list(phones),
+        )
+        if staged.sent_to:
+            room.remark(f"data set {data} {staged.how} to {fold(staged.sent_to)}")
+    stage = run.path / ".stage"
+    shutil.rmtree(stage, ignore_errors=True)  # of a supervisor that was killed here
+    stage.mkdir()
+    try:
+        _fill_stage(stage, run, prepared, found)
+        await staging.stage_folder(
+            room.fleet,
+            stage,
+            run.attempt_name,
+            phones,
+            timeout_seconds=staging.TRANSFER_LIMIT_SECONDS,
+        )
+    finally:
+        shutil.rmtree(stage)
+
+
+def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
+    phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
+    interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
+    (stage / "hostfile").write_text(mpirun.hostfile(addresses))
+    start = onphone.start_script(run.attempt_name, prepared.mpirun, prepared.series, addresses[0])
+    (stage / "start.sh").write_text(start)
+    script = onphone.rank_script(
+        run.attempt_name, phones, addresses, interfaces, told=prepared.trainer_alone
+    )
+    (stage / "rank.sh").write_text(script)
+    if prepared.plan is not None:
+        shutil.copy2(run.plan_file, stage / "plan.json")
+    files = run.path / "files"
+    if files.exists():
+        shutil.copytree(files, stage, dirs_exist_ok=True)
+    if found is not None:
+        (stage / "resume").mkdir()
+        shutil.copy2(found.path, stage / "resume" / found.path.name)
+
+
+async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
+    head = prepared.chosen.phones[0]
+    answer = await room.fleet.run_on(
+        head, onphone.start_command(run.attempt_name), timeout_seconds=START_LIMIT_SECONDS
+    )
+    if not answer.ok:
+        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}")
+    run.record("started", head=head, pid=int(answer.stdout))
