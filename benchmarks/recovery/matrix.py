@@ -4,8 +4,8 @@ A provisioned rack of 8 stand-in phones is there, and `fleetctl data add digits`
 is one job, launched, hurt at a moment that the seed chooses, and left alone. Its result is one line
 of a file; a cell that is in there is not run again, so a matrix that was broken off goes on.
 
-    python benchmarks/recovery/matrix.py [KIND ...] --results docs/figures/recovery.jsonl
-    python benchmarks/recovery/matrix.py --table docs/figures.md --results docs/figures/recovery.jsonl
+    python benchmarks/recovery/matrix.py [KIND ...] --results FILE.jsonl
+    python benchmarks/recovery/matrix.py --results FILE.jsonl --table docs/figures.md
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import suppress
+import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from fleetctl.errors import FleetError
 from fleetctl.jobs import checkpoints, choose, past, runs, settle
 from fleetctl.jobs.attach import watch_of
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
+from fleetctl.jobs.growth import grow
 from fleetctl.jobs.launch import Request, choose_phones, job_of, prepare, write_versions
 from fleetctl.jobs.room import Chosen, Room
 from fleetctl.jobs.runs import RunFolder
@@ -31,7 +32,7 @@ from fleetctl.jobs.start import BrokenOff, begin
 from fleetctl.jobs.supervise import Watch, follow
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.rack.nodesets import fold
-from fleetctl.state import Drained, Held
+from fleetctl.state import Drained, Held, PhoneFacts, derive
 
 CLEAR_SECONDS = 20.0
 """Between two looks at phones that were away, for processes that may be left on them."""
@@ -116,13 +117,18 @@ class _Carrier:
             return await self._end_lost_start(attempt)
         watch = watch_of(self.room, self.run)
         watch.stop_requested = self.stop
-        clearing = asyncio.create_task(self._clear_those_who_return(attempt.phones))
+        beside = [asyncio.create_task(self._clear_those_who_return(attempt.phones))]
+        if self.trains:
+            beside.append(asyncio.create_task(self._grow(watch)))
         try:
             verdict = await follow(self.dress(watch))
         finally:
-            clearing.cancel()
-            with suppress(asyncio.CancelledError):
-                await clearing
+            for task in beside:
+                task.cancel()
+            endings = await asyncio.gather(*beside, return_exceptions=True)
+        for broken in endings:
+            if isinstance(broken, Exception):  # a bug, which must not pass for silence
+                raise broken
         return verdict
 
     async def _end_lost_start(self, attempt: past.Attempt) -> Verdict:
@@ -151,6 +157,12 @@ class _Carrier:
             if phone not in still:
                 self.run.record("cleared", phone=phone)
         return still
+
+    async def _grow(self, watch: Watch) -> None:
+        before = past.attempts(self.run.events())
+        wish, pool = self._wish(before[0])
+        again = Again(self.run.name, (), self._avoided(before), pool)
+        await grow(self.room, watch, wish.most or 0, again)
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The run is over: one more look at where something may be left, then its phones go."""
@@ -253,7 +265,7 @@ class _Carrier:
         """The phones of the next attempt, allocated; waits for some while they are too few. Phones
         that have failed are left out, unless there is no other way. Raises NotEnoughPhones."""
         wish, pool = self._wish(before[0])
-        avoid: Mapping[str, str] = past.blamed(before)
+        avoid = self._avoided(before)
         for pause in WAIT_SECONDS:
             last = before[-1]
             keep = [p for p in (*last.phones, *last.spares) if p not in avoid]
@@ -269,13 +281,25 @@ class _Carrier:
             avoid = {}
         raise too_few
 
+    def _avoided(self, before: list[past.Attempt]) -> dict[str, str]:
+        """Phones that this run has failed on -> why; one that a check has found good since then may
+        come back."""
+        known, now = self.room.state.phones(), time.time()
+        return {
+            phone: why
+            for phone, why in past.blamed(before).items()
+            if derive(known.get(phone, PhoneFacts()), now) != "ready"
+        }
+
     def _wish(self, first: past.Attempt) -> tuple[Wish, tuple[str, ...]]:
-        """What the job asks for: as many phones as it began with, or as few as it allows; and the
-        only phones that it may have, if it names them."""
+        """What the job asks for, or as few phones as it allows; and the only ones that it may have,
+        if it names them."""
         job = job_of(self.run)
         asked = choose.read_wish(self.room.rack, job.phones, self.room.state.groups())
-        want = asked.most or len(first.phones)
-        least = min(job.minimum or math.ceil(want / 2), want)
+        want = asked.most or len(self.room.rack.enrolled)
+        if job.train is not None:
+            want = min(want, job.train.global_batch)
+        least = min(job.minimum or math.ceil((asked.most or len(first.phones)) / 2), want)
         pool = (*asked.named, *first.spares) if asked.named else ()
         return Wish(limit=want, minimum=least, spares=job.spares), pool
 

@@ -150,10 +150,12 @@ class RunFolder:
                     state = "running"
                 case "attempt-ended":
                     state = "recovering"
+                    facts["reason"] = event["reason"]
                 case "attempt":
                     facts["phones"] = tuple(event["phones"])
                     facts["spares"] = tuple(event.get("spares", ()))
                     facts["attempts"] = event["number"]
+                    facts["reason"] = None
                 case "ended":
                     state = event["state"]
                     facts["ended"] = event["time"]

@@ -64,12 +64,14 @@ async def clear_up(
     blamed: Mapping[str, Blame],
     stopped: bool = False,
     trouble: str | None = None,
+    regroup: str | None = None,
 ) -> Verdict:
     """End what is left of the newest attempt on its phones and write down how it ended; the run
     keeps its phones.
 
     `blamed`: phones that are known to be out of order; those that do not answer are not asked
-    again. `trouble`: why the supervision ended the attempt, when no phone is to blame.
+    again. `trouble`: why the supervision ended the attempt, when no phone is to blame; `regroup`:
+    when nothing was wrong at all.
     """
     errors = {phone: why for phone, why in blamed.items() if isinstance(why, PhoneError)}
     asked = [phone for phone in phones if phone not in errors]
@@ -101,6 +103,8 @@ async def clear_up(
     if trouble and verdict.state == "failed" and not verdict.culprits:
         reason = "; ".join([trouble, *swept.unswept.values()])
         verdict = replace(verdict, reason=reason, cause="unknown")
+    if regroup and verdict.state == "failed" and not verdict.culprits:
+        verdict = replace(verdict, reason=regroup, cause="interrupted")
     for phone, reason in verdict.culprits.items():
         state.record_health(phone, "CRITICAL", f"{reason} (in run {run.name})")
     answered = {p: errors[p].reached if p in errors else True for p in phones}

@@ -47,6 +47,7 @@ class Watch:
     blamed: dict[str, probes.Blame] = field(default_factory=dict)
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     trouble_reason: str | None = None
+    regroup_reason: str | None = None
     checkpointed: asyncio.Event = field(default_factory=asyncio.Event)
     heard: float = field(default_factory=time.monotonic)
     log_lines: int = 0
@@ -55,6 +56,11 @@ class Watch:
     @property
     def head(self) -> str:
         return self.phones[0]
+
+    def regroup(self, reason: str) -> None:
+        """End the attempt, though nothing is wrong, for another one with other phones."""
+        self.regroup_reason = reason
+        self.trouble.set()
 
 
 async def supervise(watch: Watch) -> Verdict:
@@ -110,6 +116,7 @@ async def follow(watch: Watch) -> Verdict:
         blamed=watch.blamed,
         stopped=stopped,
         trouble=watch.trouble_reason,
+        regroup=watch.regroup_reason,
     )
     for line in copies.whole_lines(watch.run.log_file)[watch.log_lines :]:
         watch.on_log(line)

@@ -69,6 +69,13 @@ class Tracker:
         typical, longest = statistics.median(self._gaps), max(self._gaps)
         return max(LEAST_LIMIT_SECONDS, ITERATIONS_OF_PATIENCE * typical, 2 * longest)
 
+    @property
+    def remaining_seconds(self) -> float:
+        """Until the last iteration, at the pace of the last ones; 0 before the first."""
+        if self.last is None or not self._gaps:
+            return 0.0
+        return (self.iterations - self.last.iteration) * statistics.median(self._gaps)
+
     def line(self) -> str:
         """Where the run is, in one line."""
         last = self.last
