@@ -175,7 +175,7 @@ class Job(Strict):
     minimum: PositiveInt | None = None
     """The fewest phones with which it starts and goes on. None: it starts with all of `phones`, and
     goes on after a failure with half of them or more."""
-    spares: int = Field(0, ge=0)
+    spares: int = Field(default=0, ge=0)
     """Phones that are held beside those that train, to take the place of one that fails."""
     train: Train | None = None
     command: list[str] | None = Field(None, min_length=1)
