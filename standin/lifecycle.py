@@ -102,7 +102,7 @@ def _raise(rig: Rig, made: images.Images, switch: str, was_up: bool, say: Say) -
     engine.make_network(rig.rack.name, rig.plan.namespace)
     image = dict.fromkeys(rig.rack.phones, made.phone) | {SERVICES: made.services}
     started = _start_missing(rig, image, faults, say)
-    _settle(rig, started, faults, say)
+    _settle_loose(rig, started, faults, say)
     remarks = _outdated(rig, image)
     logins = switch_logins(rig.rack) if rig.ovs else {}
     if not process.ensure_running(rig.folders.root):
@@ -174,10 +174,12 @@ def _start_missing(
     def start(host: str) -> None:
         if host in present:
             engine.start(present[host].name)
-            return
-        if host != SERVICES:
-            rig.renew_storage(host)
-        engine.start_new(rig.spec(host, image[host]))
+        else:
+            if host != SERVICES:
+                rig.renew_storage(host)
+            engine.start_new(rig.spec(host, image[host]))
+        # At once: a host that waits for its cable keeps looking for it.
+        _plug_in(rig, host, faults)
 
     dead = [host for host, found in present.items() if found.state == "dead"]
     revived = [host for host in dead if "kill" not in faults.get(host, {})]
@@ -189,22 +191,26 @@ def _start_missing(
     return set(wanted)
 
 
-def _settle(rig: Rig, started: set[str], faults: dict[str, Faults], say: Say) -> None:
-    """Plug in what has just started, or runs without a cable, with the faults that it has."""
+def _settle_loose(rig: Rig, started: set[str], faults: dict[str, Faults], say: Say) -> None:
+    """Plug in what ran already, but without a cable, with the faults that it has."""
     ports, wired = rig.ports(), rig.wired
-    loose = {
-        host: found
+    loose = [
+        host
         for host, found in rig.containers().items()
-        if found.pid and (host in started or wired.ports[host].name not in ports)
-    }
+        if found.pid and host not in started and wired.ports[host].name not in ports
+    ]
+    _each(
+        loose,
+        lambda host: _plug_in(rig, host, faults),
+        lambda done: say(f"cables {done}/{len(loose)}"),
+    )
 
-    def settle(host: str) -> None:
-        if host == SERVICES:
-            rig.plug(loose[host])
-        else:
-            settle_started(rig, host, faults.get(host, {}))
 
-    _each(list(loose), settle, lambda done: say(f"cables {done}/{len(loose)}"))
+def _plug_in(rig: Rig, host: str, faults: dict[str, Faults]) -> None:
+    if host == SERVICES:
+        rig.plug(engine.container(rig.container_name(host)))
+    else:
+        settle_started(rig, host, faults.get(host, {}))
 
 
 def _each(hosts: list[str], work: Callable[[str], None], tell: Callable[[int], None]) -> None:
