@@ -59,20 +59,25 @@ class Loopback:
 
 
 async def shell(process: asyncssh.SSHServerProcess[bytes]) -> None:
-    """Run what the client asks for with the machine's own sh, as sshd does."""
+    """Run what the client asks for with the machine's own sh, in a session of its own, as sshd
+    does, which ends nothing when the connection goes."""
     child = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", process.command or "true", stdin=PIPE, stdout=PIPE, stderr=PIPE
+        *("/bin/sh", "-c", process.command or "true"),
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
     )
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
 
     async def feed(stdin: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError):
+        with suppress(ConnectionError, asyncssh.Error):
             while data := await process.stdin.read(65536):
                 stdin.write(data)
                 await stdin.drain()
-            stdin.close()
+        stdin.close()
 
     async def drain(source: asyncio.StreamReader, sink: asyncssh.SSHWriter[bytes]) -> None:
         while data := await source.read(65536):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +52,21 @@ class App:
         node_set = ",".join(node_sets)
         if not node_set:
             return list(self.rack.phones)
-        return self.rack.select(node_set, self.state.groups())
+        return self.rack.select(node_set, self.groups())
+
+    def groups(self) -> dict[str, list[str]]:
+        """The groups of phones beside those of the rack file."""
+        from fleetctl.state import last_failed
+
+        last = last_failed.read(self.paths.last_failed)
+        there = [name for name in last.phones if name in self.rack.phones] if last else []
+        return {**self.state.groups(), last_failed.GROUP: there}
+
+    def note_failed(self, command: str, phones: Iterable[str]) -> None:
+        """Have `@last-failed` be these phones, if there are any."""
+        from fleetctl.state import last_failed
+
+        last_failed.keep(self.paths.last_failed, command, list(phones))
 
     def select_named(self, node_sets: tuple[str, ...]) -> list[str]:
         """`select` for commands that change phones: these must be named, and at least one."""
@@ -60,13 +74,36 @@ class App:
             raise click.UsageError("Name the phones, such as phone[001-003]; @phones is all.")
         names = self.select(node_sets)
         if not names:
-            raise click.UsageError(f"{','.join(node_sets)} is an empty node set.")
+            raise click.UsageError(
+                f"{','.join(node_sets)} is an empty node set: no phone is in it now."
+            )
         return names
 
 
 pass_app = click.make_pass_decorator(App)
 
-nodes_argument = click.argument("nodes", nargs=-1, metavar="[NODES]...")
+
+def _complete(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A function of `completion`, which needs more than a command that is only called."""
+
+    def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+        from fleetctl.cli import completion
+
+        found: list[str] = getattr(completion, f"complete_{what}")(ctx, param, text)
+        return found
+
+    return complete
+
+
+complete_nodes, complete_runs = _complete("nodes"), _complete("runs")
+
+nodes_argument = click.argument(
+    "nodes", nargs=-1, metavar="[NODES]...", shell_complete=complete_nodes
+)
+
+run_argument = click.argument(
+    "run_name", required=False, metavar="[RUN]", shell_complete=complete_runs
+)
 
 output_option = click.option(
     "-o",

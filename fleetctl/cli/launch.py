@@ -99,7 +99,7 @@ def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Re
         # The smallest number that the file allows is meant for the number that it names.
         job = job.model_copy(update={"phones": explicit, "minimum": None})
     wish = choose.read_wish(
-        app.rack, job.phones, app.state.groups(), minimum=job.minimum, spares=job.spares
+        app.rack, job.phones, app.groups(), minimum=job.minimum, spares=job.spares
     )
     return Request(job, wish, files, resume)
 

@@ -22,11 +22,13 @@ COMMANDS = {
     "data": "Prepare data sets and list them.",
     "drain": "Keep phones out of jobs.",
     "enroll": "Enrol phones: from the box to ssh.",
+    "exec": "Run a command on phones, all at once.",
+    "identify": "Have phones show which they are.",
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
     "power": "Show phones' switch ports, and switch them off and on.",
-    "provision": "Configure the switches.",
+    "provision": "Bring phones, services, switches to what the rack file says.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",
     "stop": "Stop a run on all its phones.",
@@ -66,7 +68,8 @@ class LazyGroup(click.Group):
 def cli(ctx: click.Context, rack_file: str | None) -> None:
     """Manage a rack of phones and train neural networks on it.
 
-    NODES is a node set: phone001, phone[001-006], @sw1, phone[001-138]!@drained.
+    NODES is a node set: phone001, phone[001-006], @sw1, phone[001-138]!@drained,
+    @last-failed for the phones that the last command failed on.
 
     \b
     Exit codes: 0 done, 1 failed, 2 bad input, 3 some phones failed,

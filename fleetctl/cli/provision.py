@@ -1,164 +1,243 @@
-"""`fleetctl provision switches`"""
+"""`fleetctl provision [PHASES] [NODES]`, and `fleetctl provision switches`"""
 
 from __future__ import annotations
 
+import getpass
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, override
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
-from fleetctl.cli.switch_options import SwitchOptions, switch_options
+from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
+from fleetctl.cli.provision_switches import switches
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from fleetctl.cli.provision_view import Progress
+    from fleetctl.provision.history import Record
+    from fleetctl.provision.playbook import Playbook, Run
 
-    from fleetctl.switches.errors import SwitchError
-    from fleetctl.switches.fleet import Switches
-    from fleetctl.switches.job import Report
-
-
-@click.group()
-def command() -> None:
-    """Bring parts of the rack to what the rack file says."""
-
-
-@command.command("switches")
-@click.argument("names", nargs=-1, metavar="[SWITCH]...")
-@click.option("-C", "--check", "dry", is_flag=True, help="Only say what would be sent.")
-@click.option("-D", "--diff", is_flag=True, help="Show the configuration before and after.")
-@click.option("--backups", is_flag=True, help="List the backups instead, newest first.")
-@click.option(
-    "--restore",
-    metavar="BACKUP",
-    help="Bring the one SWITCH named back to a backup: a file, or a date from --backups.",
+PHASES = (
+    *("validate", "bootstrap", "controller", "phones", "release", "monitoring", "verify"),
+    *("termux", "ssh", "openmpi", "exporter", "roster"),
 )
-@switch_options()
+"""Tags of site.yml: its phases, and the roles that checks name in their cures."""
+
+
+class _PhasesOrSwitches(click.Group):
+    """All but `switches` in the first place is an argument of the run itself."""
+
+    @override
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = args[:1] in (["switches"], ["--help"], ["-h"])
+        return super().parse_args(ctx, args if own else ["site", *args])
+
+    @override
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with click.Context(site, info_name=ctx.info_name, parent=ctx.parent) as inner:
+            site.format_help(inner, formatter)
+
+
+@click.group(cls=_PhasesOrSwitches)
+def command() -> None:
+    """Bring the rack, or parts of it, to what the rack file says."""
+
+
+command.add_command(switches)
+
+
+def _complete_words(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+    phases = [word for word in ("switches", *PHASES) if word.startswith(text)]
+    return [*phases, *complete_nodes(ctx, param, text)]
+
+
+@command.command("site", hidden=True)
+@click.argument("words", nargs=-1, metavar="[PHASE]... [NODES]...", shell_complete=_complete_words)
+@click.option(
+    *("-l", "--limit", "limits"),
+    multiple=True,
+    metavar="NODES",
+    help="These phones only.",
+    shell_complete=complete_nodes,
+)
+@click.option("-t", "--tags", multiple=True, metavar="TAGS", help="Phases too, as Ansible says it.")
+@click.option("--skip-tags", multiple=True, metavar="TAGS", help="Leave these out.")
+@click.option("-C", "--check", "dry", is_flag=True, help="Only say what would change.")
+@click.option("-D", "--diff", is_flag=True, help="Show what changes in files.")
+@click.option(
+    "-e", "--extra-vars", multiple=True, metavar="VARS", help="name=value, YAML, or @FILE."
+)
+@click.option(
+    "--vault-password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Holds the vault's password.",
+)
+@click.option("-J", "--ask-vault-pass", is_flag=True, help="Ask for the vault's password.")
+@click.option("-v", "--verbose", count=True, help="Show Ansible's own output; more v, more of it.")
+@click.option("--history", is_flag=True, help="List the last runs instead, newest first.")
 @output_option
 @pass_app
-def switches(
+def site(
     app: App,
-    names: tuple[str, ...],
+    words: tuple[str, ...],
+    limits: tuple[str, ...],
+    tags: tuple[str, ...],
+    skip_tags: tuple[str, ...],
     dry: bool,
     diff: bool,
-    backups: bool,
-    restore: str | None,
-    login: SwitchOptions,
+    extra_vars: tuple[str, ...],
+    vault_password_file: Path | None,
+    ask_vault_pass: bool,
+    verbose: int,
+    history: bool,
     output: str,
 ) -> int:
-    """Configure the SWITCHes named, else all managed ones, side by side.
+    """Bring the rack to what the rack file says, by site.yml and with ansible-playbook's flags.
 
-    A change that is not confirmed is taken back by the switch itself; whatever fails ends in the
-    old configuration. Backups are kept of before and after. Passwords come from the vault or the
-    environment. Ends with 1 when a switch failed.
+    PHASES are validate, bootstrap (only when named), controller, phones, release, monitoring,
+    verify, or one role: termux, ssh, openmpi, exporter, roster. Without, all of them. `provision
+    switches` is a command of its own.
+
+    Ctrl-C ends the run here and on the phones; the next one completes it. Phones that failed are
+    `@last-failed` afterwards. Ends with 3 when some phones failed, 4 when none was reached, 5
+    when somebody else is at it.
     """
-    from fleetctl.cli.output import progress
-
-    if restore and len(names) != 1:
-        raise click.UsageError("Name the one switch that shall return to the backup.")
-    console = progress()
-    fleet = login.switches(app, lambda switch, text: console.print(f"{switch}: {text}"))
-    if backups:
-        _list_backups(app, fleet, names, output)
+    if history:
+        _show_history(app, output)
         return ExitCode.DONE
-    file = _backup(fleet, names[0], restore) if restore else None
-    answers = fleet.provision(names, dry=dry, restore=file)
-    if output == "json":
-        _print_json(app, answers)
-    else:
-        _print_text(answers, diff)
-    return ExitCode.FAILED if _failures(answers) else ExitCode.DONE
+    from fleetctl.provision.playbook import Playbook
 
-
-def _backup(fleet: Switches, switch: str, name: str) -> Path:
-    """A backup by its path or its date. Raises InputError."""
-    from fleetctl.rack import InputError
-
-    fleet.managed([switch])
-    places = (Path(name), fleet.folder(switch) / f"{name}.cfg")
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise InputError(
-            f"no backup {name} of {switch}; `fleetctl provision switches --backups {switch}` "
-            "lists those that there are"
-        )
-    return found
-
-
-def _list_backups(app: App, fleet: Switches, names: tuple[str, ...], output: str) -> None:
-    from fleetctl.cli.output import print_json, print_table
-    from fleetctl.switches.backups import list_backups
-
-    kept = {switch.name: list_backups(fleet.folder(switch.name)) for switch in fleet.managed(names)}
-    if output == "json":
-        paths = {name: [str(path) for path in found] for name, found in kept.items()}
-        print_json({"rack": app.rack.name, "backups": paths})
-        return
-    print_table(
-        ("SWITCH", "BACKUP", "FILE"),
-        ((name, path.stem, path) for name, found in kept.items() for path in found),
+    phases = [word for word in words if word in PHASES]
+    named = [*(word for word in words if word not in PHASES), *limits]
+    secret = click.prompt("Vault password", hide_input=True, err=True) if ask_vault_pass else None
+    playbook = Playbook(
+        inventory=app.rack_file,
+        tags=(*phases, *tags),
+        skip_tags=skip_tags,
+        limit=tuple(app.select_named(tuple(named))) if named else (),
+        check=dry,
+        diff=diff,
+        extra_vars=extra_vars,
+        vault_password_file=vault_password_file,
+        vault_password=secret,
+        verbosity=verbose,
     )
+    return _provision(app, playbook, (*words, *_given(tags, skip_tags, limits)), output)
 
 
-def _failures(answers: Mapping[str, Report | SwitchError]) -> dict[str, SwitchError]:
-    from fleetctl.switches.errors import SwitchError
-
-    return {name: answer for name, answer in answers.items() if isinstance(answer, SwitchError)}
-
-
-def _reports(answers: Mapping[str, Report | SwitchError]) -> list[Report]:
-    from fleetctl.switches.job import Report
-
-    return [answer for answer in answers.values() if isinstance(answer, Report)]
+def _given(tags: Sequence[str], skip_tags: Sequence[str], limits: Sequence[str]) -> Iterator[str]:
+    """The options that say what a run was about, as they were written."""
+    for name, values in (("-t", tags), ("--skip-tags", skip_tags), ("-l", limits)):
+        for value in values:
+            yield from (name, value)
 
 
-def _print_json(app: App, answers: Mapping[str, Report | SwitchError]) -> None:
+def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str) -> int:
     from fleetctl.cli.output import print_json
+    from fleetctl.cli.provision_view import Progress, as_json, print_outcome
+    from fleetctl.provision import history
+    from fleetctl.provision.playbook import Run
 
-    print_json(
-        {
-            "rack": app.rack.name,
-            "switches": {
-                report.switch: {
-                    "result": report.result,
-                    "commands": list(report.change.commands),
-                    "notes": list(report.notes),
-                    "seconds": round(report.seconds, 1),
-                }
-                for report in _reports(answers)
-            },
-            "failures": {name: str(problem) for name, problem in _failures(answers).items()},
-        }
+    folder, who = app.paths.provisions, getpass.getuser()
+    kept = (*words, *(["-C"] if playbook.check else []))
+    with history.held(folder, who):
+        record = history.begin(folder, who, kept)
+        history.write(folder, record)
+        run = Run(playbook, folder / record.run / history.LOG)
+        shown = Progress(run.tracker, whole=bool(playbook.verbosity), diff=playbook.diff)
+        try:
+            with _interruptions() as wish, shown:
+                interrupted, uncertain = _follow(app, run, shown, wish)
+        finally:
+            run.close()
+        record = _conclude(app, record, run, interrupted)
+        history.write(folder, record)
+    if output == "json":
+        print_json(as_json(app.rack.name, record, uncertain))
+    else:
+        print_outcome(record, run.tracker, uncertain, folder / record.run / history.LOG)
+    return record.exit_code or ExitCode.DONE
+
+
+@contextmanager
+def _interruptions() -> Iterator[list[int]]:
+    """Collects the signals that ask for an end, instead of being ended by them."""
+    came: list[int] = []
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup wishes
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _follow(app: App, run: Run, shown: Progress, wish: list[int]) -> tuple[bool, dict[str, str]]:
+    """Follow the run to its end, or end it. Whether it was ended, and of which phones it is not
+    certain that nothing runs on there."""
+    from fleetctl.provision import playbook_end
+
+    connections: list[playbook_end.Link] = []
+    ended: list[int] = []
+
+    def idle() -> None:
+        shown.refresh()
+        if wish and not ended:
+            ended.append(wish[0])
+            shown.remark("interrupted: ending it here and on the phones")
+            connections.extend(playbook_end.links(run.sockets))
+            playbook_end.end_here(run.sockets)
+
+    run.start()
+    run.follow(shown.take, idle)
+    playbook_end.close_masters(run.sockets)
+    uncertain = playbook_end.sweep(app.rack, app.paths, connections) if connections else {}
+    return bool(ended), uncertain
+
+
+def _conclude(app: App, record: Record, run: Run, interrupted: bool) -> Record:
+    from fleetctl.provision.outcome import exit_code
+
+    tracker = run.tracker
+    results = tracker.hosts()
+    failures = {
+        host: f"{failure.task}: {failure.message}"
+        for host, failure in tracker.failures.items()
+        if results.get(host) in ("failed", "unreachable")
+    }
+    failed = [name for name in app.rack.phones if name in failures]
+    app.note_failed(f"provision {' '.join(record.arguments)}".rstrip(), failed)
+    code = exit_code(results, app.rack.phones, run.exit_code, interrupted)
+    return replace(
+        record,
+        seconds=round(time.time() - record.began, 1),
+        exit_code=int(code),
+        phones=results,
+        failures=failures,
     )
 
 
-def _print_text(answers: Mapping[str, Report | SwitchError], diff: bool) -> None:
-    from fleetctl.cli.output import print_table, progress
+def _show_history(app: App, output: str) -> None:
+    from fleetctl.cli.output import print_json, print_table
+    from fleetctl.cli.provision_view import history_rows, record_json
+    from fleetctl.provision import history
 
-    if diff:
-        for report in _reports(answers):
-            click.echo(_diff(report), nl=False)
-    failures = _failures(answers)
-    rows: list[tuple[str, str, int | None, str | None]] = [
-        (name, "failed", None, None) for name in failures
-    ]
-    rows += [
-        (report.switch, report.result, len(report.change.commands), f"{report.seconds:.1f}")
-        for report in _reports(answers)
-    ]
-    print_table(("SWITCH", "RESULT", "LINES", "SECONDS"), sorted(rows))
-    for report in _reports(answers):
-        for note in report.notes:
-            progress().print(f"{report.switch}: {note}", markup=False)
-    for problem in failures.values():
-        progress().print(str(problem), style="red", markup=False)
-
-
-def _diff(report: Report) -> str:
-    """As `diff -u` shows it; secrets stand as markers in it."""
-    import difflib
-
-    before, after = (text.splitlines(keepends=True) for text in report.change.diff_texts())
-    was, is_wanted = f"{report.switch} as it is", f"{report.switch} as it shall be"
-    return "".join(difflib.unified_diff(before, after, was, is_wanted))
+    records = history.read(app.paths.provisions)
+    if output == "json":
+        print_json({"rack": app.rack.name, "runs": [record_json(record) for record in records]})
+        return
+    columns = ("RUN", "WHO", "SECONDS", "EXIT", "PHONES", "WHAT")
+    print_table(columns, history_rows(records))
+    if records:
+        click.echo(f"logs: {app.paths.provisions}{os.sep}RUN{os.sep}{history.LOG}", err=True)

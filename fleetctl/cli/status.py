@@ -14,15 +14,11 @@ from fleetctl.errors import ExitCode
 if TYPE_CHECKING:
     from fleetctl.checks.vitals import Vitals
     from fleetctl.cli.status_view import Row
-    from fleetctl.remote import Fleet
-
-POLL_PAUSE_SECONDS = 2.0
-REFRESH_SECONDS = 1.0
 
 
 @click.command()
 @nodes_argument
-@click.option("--watch", is_flag=True, help="Keep looking until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="The rack at a glance, until Ctrl-C.")
 @click.option("--facts", is_flag=True, help="What they are instead of how they are.")
 @output_option
 @click.pass_context
@@ -43,7 +39,9 @@ def command(
             ctx.exit(ExitCode.NONE_REACHABLE)
         return
     if watch:
-        asyncio.run(_watch(app, names))
+        from fleetctl.cli.watch import watch as keep_looking
+
+        asyncio.run(keep_looking(app, names, lambda vitals: _record(app, vitals)))
         return
     vitals = asyncio.run(_look(app, names))
     rows = _rows(app, names, vitals)
@@ -107,34 +105,3 @@ def _print(app: App, rows: list[Row], output: str) -> None:
         return
     console = stdout()
     console.print(render(app.rack, rows, console.width))
-
-
-async def _watch(app: App, names: list[str]) -> None:
-    """Each phone is polled on its own, so one that hangs delays no other."""
-    from rich.live import Live
-
-    from fleetctl.checks.vitals import look_at
-    from fleetctl.cli.output import stdout
-    from fleetctl.cli.status_view import render
-    from fleetctl.remote import Fleet
-
-    vitals: dict[str, Vitals] = {}
-    fresh: dict[str, Vitals] = {}
-
-    async def poll(fleet: Fleet, name: str) -> None:
-        while True:
-            fresh[name] = await look_at(fleet, name)
-            await asyncio.sleep(POLL_PAUSE_SECONDS)
-
-    console = stdout()
-    async with Fleet(app.rack, app.paths) as fleet, asyncio.TaskGroup() as polls:
-        for name in names:
-            polls.create_task(poll(fleet, name))
-        with Live(console=console, auto_refresh=False) as live:
-            while True:
-                _record(app, fresh)
-                vitals |= fresh
-                fresh.clear()
-                rows = _rows(app, names, vitals)
-                live.update(render(app.rack, rows, console.width, console.height), refresh=True)
-                await asyncio.sleep(REFRESH_SECONDS)

@@ -101,36 +101,29 @@ def _phone_json(row: Row) -> dict[str, Any]:
     }
 
 
-def render(
-    rack: Rack, rows: Sequence[Row], width: int, height: int | None = None
-) -> RenderableType:
-    """A headline, the table and remarks, in `width` columns and at most `height` lines.
-
-    If not all phones fit, those that need somebody come first and the others are counted.
-    """
+def render(rack: Rack, rows: Sequence[Row], width: int) -> RenderableType:
+    """A headline, the table and remarks, in `width` columns."""
     from rich.console import Group
-    from rich.table import Table
     from rich.text import Text
 
-    remarks = _remarks(rows)
-    if height is not None:
-        remarks = _cut(remarks, max(3, height // 4), "remarks")
-    room = len(rows) if height is None else max(3, height - len(remarks) - 5)
-    shown = list(rows)
-    if len(rows) > room:
-        shown = sorted(rows, key=lambda row: row.state in ("ready", "busy"))[: room - 1]
+    parts: list[RenderableType] = [
+        Text(_headline(rack, rows), style="bold"),
+        phone_table(rack, rows, width),
+    ]
+    return Group(*parts, *(Text(remark) for remark in remarks(rows)))
+
+
+def phone_table(rack: Rack, rows: Sequence[Row], width: int) -> RenderableType:
+    """A line a phone, with the columns that are worth their room."""
+    from rich.table import Table
+
     columns = _columns(rows, width, rack.thresholds.max_temperature_celsius)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title, numeric, _ in columns:
         table.add_column(title, no_wrap=True, justify="right" if numeric else "left")
-    for row in shown:
+    for row in rows:
         table.add_row(*(cell(row) or "-" for _, _, cell in columns))
-    parts: list[RenderableType] = [Text(_headline(rack, rows), style="bold"), table]
-    if len(shown) < len(rows):
-        parts.append(Text(f"… and {len(rows) - len(shown)} more phones"))
-    # A limited height leaves each remark one line; else all of its words are shown.
-    parts += [Text(remark, no_wrap=height is not None, overflow="ellipsis") for remark in remarks]
-    return Group(*parts)
+    return table
 
 
 type _Column = tuple[str, bool, Callable[[Row], str | None]]
@@ -181,7 +174,7 @@ def _headline(rack: Rack, rows: Sequence[Row]) -> str:
     return f"rack {rack.name}: {len(rows)} phones, {states}"
 
 
-def _remarks(rows: Sequence[Row]) -> list[str]:
+def remarks(rows: Sequence[Row]) -> list[str]:
     """Problems, drains and suspicions; equal ones of several phones are one line for all."""
     from fleetctl.rack.nodesets import fold
 
@@ -239,12 +232,6 @@ def _suspicion(facts: PhoneFacts) -> str:
     if facts.contact.seen is None:
         return "not seen yet"
     return "it was away; the preflight of the next launch decides"
-
-
-def _cut(lines: list[str], most: int, what: str) -> list[str]:
-    if len(lines) <= most:
-        return lines
-    return [*lines[: most - 1], f"… and {len(lines) - most + 1} more {what}"]
 
 
 def _format(value: float | None, pattern: str) -> str | None:

@@ -37,6 +37,16 @@ def fold(names: Iterable[str]) -> str:
     return str(NodeSet.fromlist(list(names), resolver=_resolver([], {})))
 
 
+def fold_sentences(sentences: Iterable[tuple[str, str]]) -> list[str]:
+    """Sentences by the phone that each names, one line for all phones that share one."""
+    owners: dict[str, list[str]] = {}
+    for name, text in sentences:
+        # The name as a word of its own: `phone1` is no part of `phone12`.
+        shared = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])( \([\d.]+\))?", "\0", text)
+        owners.setdefault(shared, []).append(name)
+    return [text.replace("\0", fold(names)) for text, names in owners.items()]
+
+
 def expand(node_set: str) -> list[str]:
     """Names of a node set without groups, in the order written. Raises RackError."""
     if re.fullmatch(r"[a-z0-9-]+", node_set):

@@ -29,6 +29,16 @@ class RackPaths:
         return self.dir / "state.db"
 
     @property
+    def last_failed(self) -> Path:
+        """The phones of the node set `@last-failed`."""
+        return self.dir / "last_failed.json"
+
+    @property
+    def provisions(self) -> Path:
+        """The last runs of `fleetctl provision`, a folder each."""
+        return self.dir / "provisions"
+
+    @property
     def lock_file(self) -> Path:
         """The lock file of a rack whose rack file has none beside it (the stand-in's)."""
         return self.dir / "rack.lock.yml"

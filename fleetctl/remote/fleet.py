@@ -78,6 +78,9 @@ class Fleet:
             connection.abort()
         self._connections.clear()
 
+    def address(self, name: str) -> str:
+        return self._addresses[name]
+
     async def connection(self, name: str) -> asyncssh.SSHClientConnection:
         """The kept connection to a phone, made on first use. Raises PhoneError."""
         if name not in self._addresses:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from standin.android import values
+from standin.android import api, values
 from standin.android.binder import Call, Failed
 from standin.android.packages import ACTIVITIES
 from standin.android.state import TERMUX
@@ -34,10 +34,13 @@ class Screen:
         return self._terminal is not None and self._terminal.ready
 
     async def am(self, call: Call) -> int:
-        """am start -n COMPONENT | startservice -a ACTION COMPONENT | force-stop PACKAGE"""
+        """am start -n COMPONENT | startservice -a ACTION COMPONENT | force-stop PACKAGE |
+        broadcast -n COMPONENT EXTRAS"""
         verb = call.word(0)
         if verb in ("startservice", "start-service", "startforegroundservice"):
             return await self._service(call)
+        if verb == "broadcast":
+            return await api.broadcast(self._handset.state, call)
         values.shell_only(call)
         if verb in ("start", "start-activity"):
             return await self._start(call)

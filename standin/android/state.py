@@ -76,6 +76,13 @@ class AndroidState:
     foreground: str = ""
     wake_locks: list[str] = field(default_factory=list)
     adb_tcp_port: int = 0
+    torch: bool = False
+
+    signals: list[str] = field(default_factory=list)
+    """What somebody in front of the phone has seen and felt of it, newest last."""
+
+    def signal(self, what: str, kept: int) -> None:
+        self.signals = [*self.signals[1 - kept :], what]
 
     def setting(self, namespace: str, key: str) -> str | None:
         return self.settings.get(namespace, {}).get(key)
@@ -112,7 +119,7 @@ class AndroidState:
         self.boot = boot
         self.unlocked = self.lock_screen != "pin"
         self.awake = self.keyguard = self.lock_screen != "none"
-        self.awake = False
+        self.awake = self.torch = False
         self.foreground, self.wake_locks, self.adb_tcp_port = "", [], 0
         if self.config_sync_disabled != "persistent":
             # Google's servers set their own values again.

@@ -1,0 +1,88 @@
+"""`fleetctl status --watch`: looks again and again, and redraws."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from fleetctl.cli.common import App
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fleetctl.checks.alerts import Alert
+    from fleetctl.checks.vitals import Vitals
+    from fleetctl.cli.status_view import Row
+    from fleetctl.remote import Fleet
+
+POLL_PAUSE_SECONDS = 2.0
+REFRESH_SECONDS = 1.0
+ALERTS_PAUSE_SECONDS = 10.0
+
+
+async def watch(app: App, names: list[str], record: Callable[[dict[str, Vitals]], None]) -> None:
+    """Redraw until Ctrl-C. Each phone is polled on its own, so one that hangs delays no other.
+
+    `record` keeps what new looks have found.
+    """
+    from rich.live import Live
+
+    from fleetctl.checks.vitals import look_at
+    from fleetctl.cli.output import stdout
+    from fleetctl.remote import Fleet
+
+    vitals: dict[str, Vitals] = {}
+    fresh: dict[str, Vitals] = {}
+    alerts: list[Alert] | None = None
+
+    async def poll(fleet: Fleet, name: str) -> None:
+        while True:
+            fresh[name] = await look_at(fleet, name)
+            await asyncio.sleep(POLL_PAUSE_SECONDS)
+
+    async def poll_alerts() -> None:
+        from fleetctl.checks.alerts import firing
+
+        nonlocal alerts
+        while True:
+            alerts = await asyncio.to_thread(firing, app.rack)
+            await asyncio.sleep(ALERTS_PAUSE_SECONDS)
+
+    console = stdout()
+    async with Fleet(app.rack, app.paths) as fleet, asyncio.TaskGroup() as polls:
+        for name in names:
+            polls.create_task(poll(fleet, name))
+        polls.create_task(poll_alerts())
+        with Live(console=console, auto_refresh=False) as live:
+            while True:
+                record(fresh)
+                vitals |= fresh
+                fresh.clear()
+                screen = compose(app, names, vitals, alerts, console.width, console.height)
+                live.update(screen, refresh=True)
+                await asyncio.sleep(REFRESH_SECONDS)
+
+
+def compose(
+    app: App,
+    names: list[str],
+    vitals: dict[str, Vitals],
+    alerts: list[Alert] | None,
+    width: int,
+    height: int,
+) -> RenderableType:
+    """The rack at a glance, and below it the phones one by one where there is room for all."""
+    from rich.console import Group
+
+    from fleetctl.cli import rack_view, status_view
+
+    now = time.time()
+    rows: list[Row] = status_view.make_rows(app.rack, names, app.state.phones(), vitals, now)
+    remarks = status_view.remarks(rows)
+    glance = rack_view.render(app.rack, rows, remarks, alerts, width, height, now)
+    left = height - 1 - len(glance.split("\n"))
+    if len(rows) + 2 > left:
+        return glance
+    return Group(glance, "", status_view.phone_table(app.rack, rows, width))
