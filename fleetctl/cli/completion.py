@@ -40,7 +40,8 @@ def complete_runs(ctx: click.Context, _param: click.Parameter, text: str) -> lis
 
 def split_node_set(text: str) -> tuple[str, str]:
     """What stands before the last name of a node set, and the beginning of that name. Pure."""
-    start = max((found.end() for found in re.finditer(r"[,!&^](?![^\[]*\])", text)), default=0)
+    inside = re.sub(r"\[[^\]]*(\]|$)", lambda found: "_" * len(found[0]), text)
+    start = max((found.end() for found in re.finditer(r"[,!&^]", inside)), default=0)
     return text[:start], text[start:]
 
 

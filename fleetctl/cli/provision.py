@@ -149,7 +149,6 @@ def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str
     kept = (*words, *(["-C"] if playbook.check else []))
     with history.held(folder, who):
         record = history.begin(folder, who, kept)
-        history.write(folder, record)
         run = Run(playbook, folder / record.run / history.LOG)
         shown = Progress(run.tracker, whole=bool(playbook.verbosity), diff=playbook.diff)
         try:
@@ -186,24 +185,29 @@ def _interruptions() -> Iterator[list[int]]:
 def _follow(app: App, run: Run, shown: Progress, wish: list[int]) -> tuple[bool, dict[str, str]]:
     """Follow the run to its end, or end it. Whether it was ended, and of which phones it is not
     certain that nothing runs on there."""
-    from fleetctl.provision import playbook_end
+    from fleetctl.provision.playbook_end import Ending, close_masters, sweep
 
-    connections: list[playbook_end.Link] = []
-    ended: list[int] = []
+    ending: list[Ending] = []
 
     def idle() -> None:
         shown.refresh()
-        if wish and not ended:
-            ended.append(wish[0])
+        if ending:
+            ending[0].go_on()
+        elif wish:
             shown.remark("interrupted: ending it here and on the phones")
-            connections.extend(playbook_end.links(run.sockets))
-            playbook_end.end_here(run.sockets)
+            ending.append(Ending(run.sockets))
 
-    run.start()
-    run.follow(shown.take, idle)
-    playbook_end.close_masters(run.sockets)
-    uncertain = playbook_end.sweep(app.rack, app.paths, connections) if connections else {}
-    return bool(ended), uncertain
+    try:
+        run.follow(shown.take, idle)
+    except BaseException:
+        Ending(run.sockets).finish()
+        raise
+    finally:
+        for each in ending:
+            each.finish()
+        close_masters(run.sockets)
+    uncertain = sweep(app.rack, app.paths, ending[0].links) if ending else {}
+    return bool(ending), uncertain
 
 
 def _conclude(app: App, record: Record, run: Run, interrupted: bool) -> Record:

@@ -71,10 +71,8 @@ def begin(folder: Path, who: str, arguments: tuple[str, ...]) -> Record:
     """A new run with its folder; the oldest ones go."""
     now = time.time()
     stem = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
-    run, more = stem, 1
-    while (folder / run).exists():
-        more += 1
-        run = f"{stem}-{more}"
+    same = [name for name in list_runs(folder) if name.startswith(stem)]
+    run = f"{stem}-{int(f'{same[-1]}-1'.split('-')[2]) + 1}" if same else stem
     (folder / run).mkdir(mode=0o700)
     for old in list_runs(folder)[:-KEPT_RUNS]:
         shutil.rmtree(folder / old, ignore_errors=True)

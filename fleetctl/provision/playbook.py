@@ -13,12 +13,10 @@
 from __future__ import annotations
 
 import os
-import queue
 import re
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +71,7 @@ class Playbook:
 
 
 class Run:
-    """One run of a playbook, in a thread of its own; its events come out of `events`."""
+    """One run of a playbook. `tracker` knows how far it is."""
 
     def __init__(self, playbook: Playbook, log: Path) -> None:
         self._playbook, self._log = playbook, log
@@ -82,49 +80,52 @@ class Run:
         self.folder = Path(tempfile.mkdtemp(prefix="provision-"))
         self.sockets = self.folder / "cp"
         self.sockets.mkdir(mode=0o700)
-        self._said: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._failure: BaseException | None = None
         self.exit_code: int | None = None
 
-    def start(self) -> None:
-        self._thread.start()
-
     def follow(self, on_event: Callable[[Event], None], idle: Callable[[], None]) -> None:
-        """Hand on events until the run has ended; `idle` is called now and then meanwhile.
+        """Run it to its end. `idle` is called at least every half second; it may end processes,
+        and must not wait for them. Raises AnsibleError."""
+        from ansible_runner.exceptions import AnsibleRunnerException
+        from ansible_runner.runner import Runner
 
-        Raises AnsibleError.
-        """
-        while True:
-            try:
-                event = self._said.get(timeout=POLL_SECONDS)
-            except queue.Empty:
-                idle()
-                continue
-            if event is None:
-                break
-            self.tracker.take(event)
-            on_event(event)
+        config = self._config()
+        written = Path(config.artifact_dir) / "command"
+
+        def on_status(status: dict[str, Any], runner_config: Any) -> None:
+            del runner_config
+            if status["status"] == "running":  # it has written the environment down
+                written.unlink(missing_ok=True)
+
+        def between() -> bool:
             idle()
-        self._thread.join()
-        if self._failure is not None:
-            raise AnsibleError(f"ansible-runner failed: {self._failure}") from self._failure
+            return False  # it is never the one to end it
+
+        with self._log.open("a", encoding="utf-8") as log:
+            os.fchmod(log.fileno(), 0o600)
+
+            def take(document: dict[str, Any]) -> bool:
+                if text := document.get("stdout"):
+                    log.write(f"{text}\n")
+                event = parse_event(document)
+                self.tracker.take(event)
+                on_event(event)
+                return False  # no file for it
+
+            runner = Runner(
+                config, event_handler=take, status_handler=on_status, cancel_callback=between
+            )
+            try:
+                runner.run()
+            except AnsibleRunnerException as problem:
+                raise AnsibleError(f"ansible-runner failed: {problem}") from problem
+        self.exit_code = runner.rc
 
     def close(self) -> None:
         """Leave nothing but the log."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _work(self) -> None:
-        try:
-            self._run()
-        except BaseException as failure:
-            self._failure = failure
-        finally:
-            self._said.put(None)
-
-    def _run(self) -> None:
+    def _config(self) -> Any:
         from ansible_runner.config.runner import RunnerConfig
-        from ansible_runner.runner import Runner
 
         config = RunnerConfig(
             private_data_dir=str(self.folder),
@@ -141,30 +142,7 @@ class Run:
         config.command = [config.command[0], *self._playbook.arguments()]
         config.suppress_output_file = True
         config.pexpect_timeout = POLL_SECONDS
-        artifacts = Path(config.artifact_dir)
-
-        def on_status(status: dict[str, Any], runner_config: Any) -> None:
-            del runner_config
-            if status["status"] == "running":  # it has written the environment down
-                (artifacts / "command").unlink(missing_ok=True)
-
-        with self._log.open("a", encoding="utf-8") as log:
-            os.fchmod(log.fileno(), 0o600)
-
-            def on_event(event: dict[str, Any]) -> bool:
-                if text := event.get("stdout"):
-                    log.write(f"{text}\n")
-                self._said.put(parse_event(event))
-                return False  # no file for it
-
-            runner = Runner(
-                config,
-                event_handler=on_event,
-                status_handler=on_status,
-                cancel_callback=lambda: False,
-            )
-            runner.run()
-        self.exit_code = runner.rc
+        return config
 
     def _passwords(self) -> dict[str, str] | None:
         secret = self._playbook.vault_password

@@ -73,15 +73,26 @@ def links(sockets: Path) -> list[Link]:
     return found
 
 
-def end_here(sockets: Path) -> None:
-    """End all processes below this one, gently first, and the masters of their connections."""
-    tree = _below(os.getpid())
-    _signal(tree, signal.SIGINT)
-    until = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < until and any(_lives(pid) for pid in tree):
-        time.sleep(0.1)
-    _signal({*tree, *_below(os.getpid())}, signal.SIGKILL)
-    close_masters(sockets)
+class Ending:
+    """Ends all processes below this one and keeps what is needed to sweep the phones.
+
+    Ansible is asked first and has some seconds; `go_on` is called meanwhile, and never waits.
+    """
+
+    def __init__(self, sockets: Path) -> None:
+        self._sockets = sockets
+        self.links = links(sockets)
+        self._tree = below(os.getpid())
+        self._until = time.monotonic() + GRACE_SECONDS
+        _signal(self._tree, signal.SIGINT)
+
+    def go_on(self) -> None:
+        if time.monotonic() > self._until:
+            self.finish()
+
+    def finish(self) -> None:
+        """No more grace."""
+        _signal({*filter(lives, self._tree), *below(os.getpid())}, signal.SIGKILL)
 
 
 def close_masters(sockets: Path) -> None:
@@ -161,7 +172,7 @@ def _sockets_of(pid: int) -> set[str]:
     return found
 
 
-def _below(pid: int) -> set[int]:
+def below(pid: int) -> set[int]:
     """All descendants of a process."""
     children: dict[int, list[int]] = {}
     for place in Path("/proc").glob("[0-9]*"):
@@ -177,7 +188,7 @@ def _below(pid: int) -> set[int]:
     return found
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

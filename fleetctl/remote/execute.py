@@ -166,7 +166,10 @@ class Execution:
     ) -> None:
         """Take what it says until it ends or has to."""
         outcome.reached = True
-        sinks = {stream: self._sink(name, stream) for stream in ("stdout", "stderr")}
+        sinks: dict[Stream, _Sink] = {
+            "stdout": self._sink(name, "stdout"),
+            "stderr": self._sink(name, "stderr"),
+        }
         reading = asyncio.create_task(self._read(process, sinks))
         left = None if self.timeout_seconds is None else self.timeout_seconds - used_seconds
         try:

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -152,6 +152,7 @@ def test_phones_on_wifi_stand_in_rack_order() -> None:
     assert labels == ["…one001", "…one025"] or len(labels) == 2
 
 
+@settings(max_examples=25)
 @given(
     phones=st.sampled_from([1, 6, 30, 138]),
     switches=st.sampled_from([0, 3]),

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,6 @@ def _plain_inventory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def play(small: Path, **wishes: Any) -> Run:
     run = Run(Playbook(small / "hosts.yml", str(small / "small.yml"), **wishes), small / "log.txt")
-    run.start()
     run.follow(lambda _: None, lambda: None)
     return run
 
@@ -134,7 +132,7 @@ def test_the_vaults_password_is_typed_and_nowhere_written(small: Path) -> None:
     password.unlink()
     run = play(small, extra_vars=(f"@{variables}",), vault_password="open sesame", limit=("a",))
     assert run.exit_code == 0
-    assert "msg: '11'" in (small / "log.txt").read_text()
+    assert "msg: 11" in (small / "log.txt").read_text()
     kept = [path for path in small.rglob("*") if path.is_file()]
     kept += [path for path in run.folder.rglob("*") if path.is_file()]
     assert not [path for path in kept if b"open sesame" in path.read_bytes()]
@@ -163,20 +161,20 @@ def test_a_run_that_is_ended_leaves_no_process_here(small: Path) -> None:
         f"      ansible.builtin.shell: echo $$ >>{pids}; sleep 1000\n"
     )
     run = Run(Playbook(small / "hosts.yml", str(small / "small.yml")), small / "log.txt")
-    run.start()
-    ended: list[float] = []
+    ending: list[playbook_end.Ending] = []
 
     def idle() -> None:
-        if not ended and pids.exists() and len(pids.read_text().split()) == 2:
-            playbook_end.end_here(run.sockets)
-            ended.append(time.monotonic())
+        if ending:
+            ending[0].go_on()
+        elif pids.exists() and len(pids.read_text().split()) == 2:
+            ending.append(playbook_end.Ending(run.sockets))
 
     run.follow(lambda _: None, idle)
+    ending[0].finish()
     run.close()
-    assert ended
-    assert not playbook_end._below(os.getpid()) & set(map(int, pids.read_text().split()))
+    assert not playbook_end.below(os.getpid()) & set(map(int, pids.read_text().split()))
     for pid in pids.read_text().split():
-        assert not playbook_end._lives(int(pid))
+        assert not playbook_end.lives(int(pid))
 
 
 def test_the_sweep_ends_only_what_the_named_connections_began(tmp_path: Path) -> None:
