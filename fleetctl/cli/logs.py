@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleetctl.cli.common import App, output_option, pass_app, run_argument
+from fleetctl.cli.log_tail import Tail, attempts
 
 if TYPE_CHECKING:
     from fleetctl.jobs.foreground import Foreground
@@ -35,70 +36,31 @@ def command(app: App, run_name: str | None, follow: bool, rank: int | None, outp
     if follow and output == "json":
         raise click.UsageError("-f shows lines as they come; leave out -o json.")
     run = runs.find(app.paths.runs, run_name)
-    summary = run.summary()
-    if rank is not None and summary.phones and rank >= len(summary.phones):
-        raise click.UsageError(
-            f"{run.name} has no rank {rank}: its ranks are 0 to {len(summary.phones) - 1}."
-        )
+    _refuse_unknown(run, rank)
     if output == "json":
         _print_json(run, rank)
         return
-    if follow and not summary.over:
+    if follow and not run.summary().over:
         _follow(app, run, rank)
         return
-    _Tail(run, _shower(summary.phones, rank)).read()
+    Tail(run, rank, click.echo).read()
+    summary = run.summary()
     if summary.reason:
         click.echo(f"{run.name} {summary.state}: {summary.reason}", err=True)
 
 
-class _Tail:
-    """Hands on the lines of the run's log that are new since the last time."""
-
-    def __init__(self, run: RunFolder, show: Callable[[str], None]) -> None:
-        self._path, self._show = run.log_file, show
-        self._place_bytes = 0
-
-    def read(self) -> None:
-        """A last line without its end waits for it."""
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as file:
-            file.seek(self._place_bytes)
-            whole, end, _ = file.read().rpartition(b"\n")
-        self._place_bytes += len(whole) + len(end)
-        for line in whole.split(b"\n") if end else ():
-            self._show(line.decode(errors="replace"))
-
-
-def _shower(phones: tuple[str, ...], rank: int | None) -> Callable[[str], None]:
-    from fleetctl.cli.follow import untagged
-
-    def show(line: str) -> None:
-        said, text = untagged(line, phones)
-        if rank is None or said == rank:
-            click.echo(text)
-
-    return show
+def _refuse_unknown(run: RunFolder, rank: int | None) -> None:
+    ranks = max((len(attempt.phones) for attempt in attempts(run)), default=0)
+    if rank is not None and 0 < ranks <= rank:
+        raise click.UsageError(f"{run.name} has no rank {rank}: its ranks are 0 to {ranks - 1}.")
 
 
 def _print_json(run: RunFolder, rank: int | None) -> None:
-    from fleetctl.cli.follow import TAG
     from fleetctl.cli.output import print_json
 
-    summary = run.summary()
     lines: list[dict[str, Any]] = []
-
-    def take(line: str) -> None:
-        found = TAG.match(line)
-        said = int(found[1]) if found else None
-        if rank is None or said == rank:
-            phone = (
-                summary.phones[said] if said is not None and said < len(summary.phones) else None
-            )
-            text = line[found.end() :] if found else line
-            lines.append({"rank": said, "phone": phone, "text": text})
-
-    _Tail(run, take).read()
+    Tail(run, rank, lambda line: lines.append(asdict(line))).read()
+    summary = run.summary()
     print_json({"run": run.name, "state": summary.state, "reason": summary.reason, "lines": lines})
 
 
@@ -106,7 +68,7 @@ def _follow(app: App, run: RunFolder, rank: int | None) -> None:
     from fleetctl.jobs.foreground import Foreground
     from fleetctl.jobs.runs import Supervised
 
-    tail = _Tail(run, _shower(run.summary().phones, rank))
+    tail = Tail(run, rank, click.echo)
     while not run.summary().over:
         tail.read()
         if not run.supervised:

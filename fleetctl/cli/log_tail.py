@@ -1,0 +1,83 @@
+"""What the ranks of a run say, as the controller's copies of its logs have it, each line once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleetctl.cli.follow import TAG
+
+if TYPE_CHECKING:
+    from fleetctl.jobs.runs import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of an attempt's log. `rank` and `phone` are None where mpirun itself speaks."""
+
+    attempt: int
+    rank: int | None
+    phone: str | None
+    text: str
+
+    def __str__(self) -> str:
+        if self.rank is None:
+            return self.text
+        return f"{self.phone or f'rank {self.rank}'}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One attempt of a run; `phones` in rank order."""
+
+    number: int
+    phones: tuple[str, ...]
+    log: Path
+
+
+def attempts(run: RunFolder) -> list[Attempt]:
+    """The attempts so far, oldest first."""
+    found = {}
+    for event in run.events():
+        if event["kind"] in ("created", "attempt"):
+            number = int(event.get("number", 1))
+            folder = run.path if number == 1 else run.path / "attempts" / str(number)
+            found[number] = Attempt(number, tuple(event["phones"]), folder / "mpirun.log")
+    return [found[number] for number in sorted(found)]
+
+
+def parse(attempt: Attempt, line: str) -> Line:
+    """Who said a line of mpirun's log."""
+    found = TAG.match(line)
+    if not found:
+        return Line(attempt.number, None, None, line)
+    rank = int(found[1])
+    phone = attempt.phones[rank] if rank < len(attempt.phones) else None
+    return Line(attempt.number, rank, phone, line[found.end() :])
+
+
+class Tail:
+    """Hands on what is new since the last time, of one rank or of all."""
+
+    def __init__(self, run: RunFolder, rank: int | None, take: Callable[[Line], None]) -> None:
+        self._run, self._rank, self._take = run, rank, take
+        self._read_bytes: dict[int, int] = {}
+
+    def read(self) -> None:
+        """A last line without its end waits for it."""
+        for attempt in attempts(self._run):
+            if attempt.log.exists():
+                self._read(attempt)
+
+    def _read(self, attempt: Attempt) -> None:
+        place = self._read_bytes.get(attempt.number, 0)
+        with attempt.log.open("rb") as file:
+            file.seek(place)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._read_bytes[attempt.number] = place + len(whole) + len(end)
+        for text in whole.split(b"\n") if end else ():
+            line = parse(attempt, text.decode(errors="replace"))
+            if self._rank is None or line.rank == self._rank:
+                self._take(line)
