@@ -13,6 +13,10 @@ FIRST_HOST = 11
 """Phones begin at .11 of the network, behind the controller and the services host."""
 
 
+POWER = 'power: {command: [fleetctl, standin, hub, "{state}", "{phone}"]}'
+"""The stand-in's hub, as a rack file names it."""
+
+
 def derive_rack_file(
     rack: Rack, target: str, phones: int, switches: int | None = None, openmpi: str | None = None
 ) -> str:
@@ -41,6 +45,7 @@ def derive_rack_file(
             *_phones(addresses, count, target),
             f'versions: {{openmpi: "{openmpi or rack.versions.openmpi}", '
             f"torch: {rack.versions.torch}}}",
+            POWER,
             "",
         ]
     )

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from fleetctl.errors import ExitCode, FleetError
+from fleetctl.errors import FleetError
+from fleetctl.power.errors import BusyError, UnverifiedError
 from fleetctl.rack import Phone
 from fleetctl.remote.knock import answering
 from fleetctl.state import State
@@ -24,16 +24,6 @@ PAUSE_SECONDS = 5.0
 """Between off and on: an adapter must notice."""
 
 _DRAINS = {how: name for name, how in CUT_DRAINS.items()}
-
-
-class BusyError(FleetError):
-    """Phones are held by runs."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.HELD
-
-
-class UnverifiedError(FleetError):
-    """Switch and phone do not agree on whether the port is off."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address
 
-from fleetctl.rack import switching
+from fleetctl.rack import feeding, switching
 from fleetctl.rack.document import Document, Location, did_you_mean
 from fleetctl.rack.errors import Mistake
 from fleetctl.rack.model import (
@@ -49,7 +49,9 @@ class Builder:
             for phone in self._group(place, switches)
         }
         limits = file.thresholds.model_dump(exclude_none=True)
-        return Rack(
+        guard, mistakes = feeding.guard_limits(self.document, file.guard)
+        self.mistakes += mistakes
+        rack = Rack(
             name=file.rack,
             network=network,
             phones=phones,
@@ -57,8 +59,12 @@ class Builder:
             versions=Versions(**file.versions.model_dump()),
             packages=self._packages(),
             thresholds=Thresholds(**limits),
+            guard=guard,
             warnings=tuple(self._warnings(len(phones))),
         )
+        outlets, mistakes = feeding.build_outlets(self.document, file.power, rack.groups, phones)
+        self.mistakes += mistakes
+        return replace(rack, outlets=outlets)
 
     def _mistake(self, location: Location, what: str, cure: str) -> None:
         self.mistakes.append(self.document.mistake(location, what, cure))

@@ -8,6 +8,7 @@ from ipaddress import IPv4Network
 from typing import Literal
 
 from fleetctl.rack.errors import Mistake
+from fleetctl.rack.outlets import GuardLimits, Outlet
 from fleetctl.rack.packages import Packages
 
 type Medium = Literal["ethernet", "wifi"]
@@ -137,6 +138,8 @@ class Rack:
     versions: Versions = Versions()
     packages: Packages = field(default_factory=Packages)
     thresholds: Thresholds = Thresholds()
+    outlets: Mapping[str, Outlet] = field(default_factory=dict)
+    guard: GuardLimits = field(default_factory=GuardLimits)
     warnings: tuple[Mistake, ...] = ()
     left: Mapping[str, Phone] = field(default_factory=dict)
     """Phones that are enrolled and have no place in the rack file any more: to be retired."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ByteSize, ConfigDict, Field, model_validator
 
-from fleetctl.rack import switching
+from fleetctl.rack import feeding, switching
 from fleetctl.rack.errors import RackError
 from fleetctl.rack.macs import normal_mac
 from fleetctl.rack.nodesets import expand, parse_ranges
@@ -263,6 +263,34 @@ class ThresholdsFile(_Strict):
     max_temperature_celsius: float | None = Field(default=None, gt=0, le=100)
 
 
+Command = Annotated[list[str], BeforeValidator(feeding.command), Field(min_length=1)]
+
+
+class PowerFile(_Strict):
+    """Outlets of one kind: one for each of `phones`, or those of `outlets` with what they feed."""
+
+    command: Command
+    phones: str | list[str] | None = None
+    outlets: dict[Annotated[str, BeforeValidator(feeding.outlet_name)], str | list[str]] | None = (
+        None
+    )
+    limit_seconds: float = Field(default=5.0, gt=0, le=60)
+
+
+class GuardFile(_Strict):
+    """Whatever the file leaves out keeps the default of `outlets.GuardLimits`."""
+
+    warn_celsius: float | None = Field(default=None, gt=0, le=80)
+    drain_celsius: float | None = Field(default=None, gt=0, le=80)
+    cut_celsius: float | None = Field(default=None, gt=0, le=80)
+    charge_low_percent: float | None = Field(default=None, ge=5, le=95)
+    charge_high_percent: float | None = Field(default=None, ge=5, le=100)
+    max_charging: int | None = Field(default=None, ge=1)
+    poll_seconds: float | None = Field(default=None, ge=1, le=60)
+    silent_seconds: float | None = Field(default=None, ge=10, le=3600)
+    call: Command | None = None
+
+
 class RackFile(_Strict):
     rack: RackName
     version: Version = "1"
@@ -272,6 +300,8 @@ class RackFile(_Strict):
     versions: VersionsFile = VersionsFile()
     packages: PackagesFile = PackagesFile()
     thresholds: ThresholdsFile = ThresholdsFile()
+    power: Annotated[list[PowerFile], BeforeValidator(feeding.one_or_many)] = []
+    guard: GuardFile = GuardFile()
 
 
 class LockedPhone(_Strict):
