@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
-.PHONY: help setup setup-dev demo test lint unit whole soak clean lock bench
+.PHONY: help setup setup-dev demo test first images lint unit whole soak clean lock bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +18,15 @@ setup-dev:
 demo: setup ## stand up a rack of stand-in phones and train a network on it
 	@tools/demo
 
-test: setup-dev lint unit whole ## run every test
+test: setup-dev ## run every test; the stand-ins' images are built beside the first ones
+	@$(MAKE) --no-print-directory --jobs 2 images first
+	@$(MAKE) --no-print-directory whole
+
+first: setup-dev
+	@MAKEFLAGS= $(MAKE) --no-print-directory lint unit
+
+images: setup-dev ## build the stand-ins' images
+	@tools/as-root tools/images.py
 
 lint: setup-dev ## ruff, type checker, ansible-lint
 	ruff check .

@@ -167,10 +167,9 @@ def undo_all(rig: Rig, container: Container, present: Faults) -> bool:
     return any(effect.restarts for effect in effects)
 
 
-def settle_started(rig: Rig, phone: str, present: Faults) -> None:
-    """A container that has just started gets its cable, its limit, and the faults that it lost."""
-    container = engine.container(rig.container_name(phone))
-    limit_processor(rig, phone, present)
+def settle_started(rig: Rig, container: Container, present: Faults) -> None:
+    """A phone that has just started gets its cable, its limit, and the faults that it lost."""
+    limit_processor(rig, container.host, present)
     rig.plug(container, "unplug" in present)
     for kind, value in present.items():
         if kind in EFFECTS and EFFECTS[kind].ends_with_network:

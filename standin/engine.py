@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -72,6 +72,10 @@ class Spec:
     volumes: Mapping[str, str] = field(default_factory=dict)
     cpu: CpuLimit | None = None
 
+    @property
+    def pid_file(self) -> Path:
+        return Path(self.folder) / "standin" / "pids" / self.host
+
 
 @cache
 def runtime_options() -> Command:
@@ -96,6 +100,7 @@ def run_command(spec: Spec) -> Command:
         "--pull=never",
         f"--name={spec.name}",
         f"--hostname={spec.hostname}",
+        f"--pidfile={spec.pid_file}",
         # Podman's own default is higher than what some hosts let root set.
         "--ulimit=nofile=4096:4096",
         "--ulimit=nproc=4096:4096",
@@ -109,8 +114,12 @@ def run_command(spec: Spec) -> Command:
     )
 
 
-def start_new(spec: Spec) -> None:
+def start_new(spec: Spec) -> Container:
+    """Create and start `spec`; a file tells its first process, where podman would take long."""
+    spec.pid_file.parent.mkdir(parents=True, exist_ok=True)
     run(("podman", *runtime_options(), *run_command(spec)))
+    pid = int(spec.pid_file.read_text())
+    return Container(spec.name, spec.rack, spec.host, spec.folder, spec.image, "running", pid)
 
 
 def containers(rack: str | None = None) -> list[Container]:
@@ -232,17 +241,12 @@ def make_volume(rack: str, name: str, file: Path, filesystem: str, options: str)
     run(("podman", "volume", "create", f"--label={RACK_LABEL}={rack}", *how, name))
 
 
-def remove_volume(name: str) -> None:
-    """Remove a volume that no container uses; one that is gone already is no error."""
-    if name in run(("podman", "volume", "ls", f"--filter=name=^{name}$", "--quiet")).split():
-        run(("podman", "volume", "rm", name))
-
-
-def remove_volumes(rack: str) -> None:
-    """Remove the volumes of a rack whose containers are gone."""
+def remove_volumes(rack: str, wanted: Collection[str] | None = None) -> None:
+    """Remove the volumes of a rack whose containers are gone, all or those of `wanted` names."""
     label = f"--filter=label={RACK_LABEL}={rack}"
-    if names := run(("podman", "volume", "ls", label, "--quiet")).split():
-        run(("podman", "volume", "rm", "--force", *names))
+    names = run(("podman", "volume", "ls", label, "--quiet")).split()
+    if going := [name for name in names if wanted is None or name in wanted]:
+        run(("podman", "volume", "rm", "--force", *going))
 
 
 def _networks(name: str) -> list[str]:

@@ -34,6 +34,11 @@ SHAPING_BURST = "80kb"
 SHAPING_LATENCY = "50ms"
 
 
+def shaping(rate: str) -> Command:
+    """The queueing discipline, in tc's words, that lets `rate` through and no more."""
+    return ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
+
+
 @dataclass(frozen=True, slots=True)
 class Port:
     """The cable of one phone, or of the services host, in one bridge.
@@ -330,8 +335,7 @@ def shape_commands(plan: FabricPlan, host: str, pid: int, rate: str | None) -> I
     outside = ("tc", "-n", plan.space(port.bridge), "qdisc")
     for tool, device in ((inside, port.inside), (outside, port.name)):
         if rate:
-            shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-            yield (*tool, "replace", "dev", device, "root", *shaping)
+            yield (*tool, "replace", "dev", device, "root", *shaping(rate))
         else:
             # Replaced before it is deleted, so that there always is one to delete.
             yield (*tool, "replace", "dev", device, "root", "pfifo")

@@ -17,6 +17,7 @@ from standin.commands import CommandError, require_host, run
 from standin.daemon import process
 from standin.daemon.control import tell_of_change
 from standin.effects import settle_started
+from standin.engine import Container
 from standin.enrolment import MODEL, enrol, locked, make_android, renew_retired
 from standin.errors import StandinError
 from standin.fabric import SERVICES, Kind, namespace_name, plan_fabric, rack_of
@@ -174,18 +175,21 @@ def _start_missing(
     def start(host: str) -> None:
         if host in present:
             engine.start(present[host].name)
+            container = engine.container(present[host].name)
         else:
             if host != SERVICES:
                 rig.renew_storage(host)
-            engine.start_new(rig.spec(host, image[host]))
+            container = engine.start_new(rig.spec(host, image[host]))
         # At once: a host that waits for its cable keeps looking for it.
-        _plug_in(rig, host, faults)
+        _plug_in(rig, container, faults)
 
     dead = [host for host, found in present.items() if found.state == "dead"]
     revived = [host for host in dead if "kill" not in faults.get(host, {})]
     wanted = [host for host in rig.hosts if host not in present or host in revived]
     if storage.is_possible() and any(host not in present for host in rig.rack.phones):
         say("storage")
+        fresh = [rig.volume(host) for host in wanted if host not in (*present, SERVICES)]
+        engine.remove_volumes(rig.rack.name, fresh)
         storage.make_template(rig.folders.storage, image[next(iter(rig.rack.phones))])
     _each(wanted, start, lambda done: say(f"containers {done}/{len(wanted)}"))
     return set(wanted)
@@ -194,23 +198,23 @@ def _start_missing(
 def _settle_loose(rig: Rig, started: set[str], faults: dict[str, Faults], say: Say) -> None:
     """Plug in what ran already, but without a cable, with the faults that it has."""
     ports, wired = rig.ports(), rig.wired
-    loose = [
-        host
+    loose = {
+        host: found
         for host, found in rig.containers().items()
         if found.pid and host not in started and wired.ports[host].name not in ports
-    ]
+    }
     _each(
-        loose,
-        lambda host: _plug_in(rig, host, faults),
+        list(loose),
+        lambda host: _plug_in(rig, loose[host], faults),
         lambda done: say(f"cables {done}/{len(loose)}"),
     )
 
 
-def _plug_in(rig: Rig, host: str, faults: dict[str, Faults]) -> None:
-    if host == SERVICES:
-        rig.plug(engine.container(rig.container_name(host)))
+def _plug_in(rig: Rig, container: Container, faults: dict[str, Faults]) -> None:
+    if container.host == SERVICES:
+        rig.plug(container)
     else:
-        settle_started(rig, host, faults.get(host, {}))
+        settle_started(rig, container, faults.get(container.host, {}))
 
 
 def _each(hosts: list[str], work: Callable[[str], None], tell: Callable[[int], None]) -> None:

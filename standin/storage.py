@@ -47,8 +47,7 @@ def make_template(folder: Path, image: str) -> None:
 
 
 def renew(folder: Path, rack: str, name: str, volume: str) -> None:
-    """Fresh storage for a phone whose container does not exist, as a volume of podman's."""
-    engine.remove_volume(volume)
+    """Fresh storage for a phone that has neither container nor volume, as a volume of podman's."""
     disk = folder / f"{name}.img"
     run(("cp", "--sparse=always", str(folder / TEMPLATE), str(disk)))
     engine.make_volume(rack, volume, disk, FILESYSTEM, MOUNT_OPTIONS)

@@ -99,8 +99,8 @@ def heal(rig: Rig, phones: Sequence[str]) -> dict[str, str]:
             engine.thaw(container.name)
         if container.state == "dead":
             engine.start(container.name)
-            settle_started(rig, phone, {})
             container = engine.container(container.name)
+            settle_started(rig, container, {})
         starts_anew = undo_all(rig, container, present)
         present.clear()
         if starts_anew:
@@ -142,7 +142,7 @@ def _restart(rig: Rig, phone: str, present: Faults) -> None:
         engine.thaw(container.name)
         present.pop("hang", None)
     engine.restart(container.name)
-    settle_started(rig, phone, present)
+    settle_started(rig, engine.container(container.name), present)
 
 
 def _on_each(

@@ -15,18 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from phones import Phones
 
-from fleetctl.rack import Rack, find_rack_file, load_rack
-from standin.fabric import SHAPING_BURST, SHAPING_LATENCY, plan_fabric
+from fleetctl.rack import find_rack_file, load_rack
+from standin.fabric import plan_fabric
+from standin.narrowing import narrow_uplinks
 
 HERE = Path(__file__).parent
 TARGET_RATIO = 1.08
@@ -140,22 +140,6 @@ def tensor_cases(
     return cases
 
 
-@contextmanager
-def shaped_uplinks(rack: Rack, rate: str) -> Iterator[None]:
-    """While it lasts, an uplink of the stand-in carries no more than one phone's link."""
-    plan = plan_fabric(rack)
-    ends = [end for uplink in plan.uplinks for end, _ in uplink.ends]
-    qdisc = ("tc", "-n", plan.namespace, "qdisc")
-    shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-    for end in ends:
-        subprocess.run([*qdisc, "replace", "dev", end, "root", *shaping], check=True)
-    try:
-        yield
-    finally:
-        for end in ends:
-            subprocess.run([*qdisc, "delete", "dev", end, "root"], check=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -182,7 +166,11 @@ def main() -> int:
         cases = order_cases(phones, options.megabytes)
     else:
         cases = tensor_cases(phones, max(options.ranks), options.models, options.methods)
-    with shaped_uplinks(rack, options.rate) if options.what == "order" else nullcontext():
+    with (
+        narrow_uplinks(plan_fabric(rack), options.rate)
+        if options.what == "order"
+        else nullcontext()
+    ):
         goodput = phones.goodput_bytes_per_second()
         results = measure(phones, cases, options.rounds, goodput)
     if options.output == "json":

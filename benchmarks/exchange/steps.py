@@ -43,13 +43,14 @@ def main() -> None:
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--bucket-bytes", type=int, default=4 << 20)
     parser.add_argument("--accuracy", type=float, help="time digits-cnn until it is reached")
     parser.add_argument("--json", type=Path, help="the numbers")
     options = parser.parse_args()
     phones = Phones(load_rack(find_rack_file(options.rack)))
     names = phones.names[: options.ranks]
     phones.put(names, PROGRAM)
-    rounds = ["--rounds", str(options.rounds)]
+    rounds = ["--rounds", str(options.rounds), "--bucket-bytes", str(options.bucket_bytes)]
     found: dict[str, Any] = {}
     for model in options.models:
         answer = phones.mpirun(names, [PROGRAM.name, model, *CASES[model], *rounds])

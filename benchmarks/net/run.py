@@ -14,9 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +23,8 @@ from fleetctl.bench.net import Network
 from fleetctl.bench.plotting import render
 from fleetctl.rack import Rack, RackPaths, find_rack_file, load_rack
 from fleetctl.remote import Fleet
-from standin.fabric import SHAPING_BURST, SHAPING_LATENCY, plan_fabric
+from standin.fabric import plan_fabric
+from standin.narrowing import narrow_uplinks
 
 
 async def measure(rack: Rack, seconds: float) -> list[Spread]:
@@ -38,22 +36,6 @@ async def measure(rack: Rack, seconds: float) -> list[Spread]:
             await network.together(pairs[:count], seconds) for count in range(1, len(pairs) + 1)
         ]
     return [found for flows in rounds if (found := spread(flows))]
-
-
-@contextmanager
-def shared(rack: Rack, rate: str) -> Iterator[None]:
-    """While it lasts, all that crosses the uplink shares `rate`."""
-    plan = plan_fabric(rack)
-    ends = [end for uplink in plan.uplinks for end, _ in uplink.ends]
-    qdisc = ("tc", "-n", plan.namespace, "qdisc")
-    shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-    for end in ends:
-        subprocess.run([*qdisc, "replace", "dev", end, "root", *shaping], check=True)
-    try:
-        yield
-    finally:
-        for end in ends:
-            subprocess.run([*qdisc, "delete", "dev", end, "root"], check=True)
 
 
 def main() -> None:
@@ -68,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     rack = load_rack(find_rack_file(options.rack))
     series = {"a wire each": asyncio.run(measure(rack, options.seconds))}
-    with shared(rack, options.rate):
+    with narrow_uplinks(plan_fabric(rack), options.rate):
         series["one medium for all"] = asyncio.run(measure(rack, options.seconds))
     for name, spreads in series.items():
         for point in spreads:

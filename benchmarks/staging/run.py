@@ -15,11 +15,9 @@ import asyncio
 import json
 import shutil
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +27,8 @@ from fleetctl.provision.shards import samples_per_shard, write_split
 from fleetctl.rack import Rack, RackPaths, find_rack_file, load_rack
 from fleetctl.remote import Fleet
 from fleetctl.state import State
-from standin.fabric import SHAPING_BURST, SHAPING_LATENCY, plan_fabric
+from standin.fabric import plan_fabric
+from standin.narrowing import narrow_controller
 from trainer.formats import MANIFEST, DataManifest, DataSpec, ModelSpec, OptimizerSpec, Plan
 
 NAME = "bench-staging"
@@ -51,19 +50,6 @@ def make_data(folder: Path, megabytes: float) -> None:
     test = write_split(folder, "test", images[:1], labels[:1], 1)
     manifest = DataManifest(NAME, 10, SHAPE, "uint8", time.time_ns(), train, test)
     manifest.write(folder / MANIFEST)
-
-
-@contextmanager
-def shaped(rack: Rack, rate: str) -> Iterator[None]:
-    """What the controller sends to the rack has this rate, as long as it lasts."""
-    device = plan_fabric(rack).host_link
-    qdisc = ("tc", "qdisc")
-    shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-    subprocess.run([*qdisc, "replace", "dev", device, "root", *shaping], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run([*qdisc, "delete", "dev", device, "root"], check=True)
 
 
 def a_plan(phones: Sequence[str]) -> Plan:
@@ -126,7 +112,7 @@ def main() -> int:
     seconds: dict[str, list[float]] = {ONE: [], BROADCAST: [], COPIES: []}
     make_data(paths.data / NAME, options.megabytes)
     try:
-        with shaped(rack, options.rate):
+        with narrow_controller(plan_fabric(rack), options.rate):
             for _ in range(options.turns):
                 for what, found in seconds.items():
                     found.append(asyncio.run(bench.series(what)))

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from fleetctl.rack import Rack, Switch
 from standin.commands import Command
 from standin.fabric import (
-    SHAPING_BURST,
-    SHAPING_LATENCY,
     FabricPlan,
     Found,
     degraded_rate,
     interface_name,
+    shaping,
 )
 from standin.openvswitch.ports import FIRST_HIDDEN, Wire
 from standin.switches.editor import Kind as Speech
@@ -115,5 +114,5 @@ def _shape(plan: FabricPlan, rack: Rack, device: str, bridge: str) -> Iterator[C
         return
     (wire,) = (wire for wire in wires(plan, rack, bridge) if wire.device == device)
     rate = degraded_rate(plan.rate, nominal_mbits(wire.port))
-    shaping = ("tbf", "rate", rate, "burst", SHAPING_BURST, "latency", SHAPING_LATENCY)
-    yield ("tc", "-n", plan.space(bridge), "qdisc", "replace", "dev", device, "root", *shaping)
+    where = ("tc", "-n", plan.space(bridge), "qdisc", "replace", "dev", device, "root")
+    yield (*where, *shaping(rate))
