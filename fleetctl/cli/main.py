@@ -27,7 +27,7 @@ COMMANDS = {
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
-    "power": "Show phones' switch ports, and switch them off and on.",
+    "power": "Show what feeds phones, and switch it off and on.",
     "provision": "Bring phones, services, switches to what the rack file says.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",

@@ -1,7 +1,8 @@
-"""`fleetctl power NODES [--port off|on|cycle]`"""
+"""`fleetctl power NODES [--outlet|--port off|on|cycle]`"""
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from fleetctl.cli.switch_options import SwitchOptions, switch_options
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
+    from fleetctl.power.outlets import Fed
     from fleetctl.power.ports import Outcome
     from fleetctl.switches.ports import PortState
 
@@ -20,29 +22,110 @@ if TYPE_CHECKING:
 @click.command()
 @nodes_argument
 @click.option(
+    "--outlet",
+    type=click.Choice(["show", "off", "on", "cycle"]),
+    help="Cut the phone's power outlet off, or give it back.",
+)
+@click.option(
     "--port",
-    "action",
-    type=click.Choice(["off", "on", "cycle"]),
-    help="Cut the phone's switch port off, or give it back; without, only show it.",
+    type=click.Choice(["show", "off", "on", "cycle"]),
+    help="Cut the phone's switch port off, or give it back.",
 )
 @switch_options("--ssh-port")
 @output_option
 @pass_app
 def command(
-    app: App, nodes: tuple[str, ...], action: str | None, login: SwitchOptions, output: str
+    app: App,
+    nodes: tuple[str, ...],
+    outlet: str | None,
+    port: str | None,
+    login: SwitchOptions,
+    output: str,
 ) -> int:
-    """Show the switch ports of NODES as their switches see them, or switch them off and on.
+    """Show what feeds NODES, their outlets or their switch ports, or switch it off and on.
 
-    A port that feeds the phone's adapter (PoE) stops feeding it, another is shut. Phones are
-    drained first, and refused while a job has them (exit code 5). It counts only when switch and
-    phone agree. The port stays off over reboots and `provision switches`, until it is switched on.
-    Ends with 3 when phones do not answer after `on`.
+    Phones are drained first, those that share an outlet too, and refused while a job has one
+    (exit code 5). It counts only when the phone itself says so: "power not cut" where the hub says
+    off and the phone still charges. `on` lifts the drains that `off` set, and no other.
+
+    A port that feeds the phone's adapter (PoE) stops feeding it, another is shut; it stays off over
+    reboots and `provision switches`. Without --outlet and --port, ports are shown, or outlets where
+    no switch is managed. Ends with 1 when nothing was switched as told, with 3 when some was, or
+    when phones do not answer after `on`.
     """
+    if outlet and port:
+        raise click.UsageError("--outlet and --port are two things: one at a time.")
+    names = app.select_named(nodes)
+    managed = any(switch.platform != "unmanaged" for switch in app.rack.switches.values())
+    if outlet or (not port and app.rack.outlets and not managed):
+        return _outlets(app, names, outlet or "show", output)
+    return _ports(app, names, port or "show", login, output)
+
+
+def _outlets(app: App, names: list[str], action: str, output: str) -> int:
+    from fleetctl.cli.output import print_json, print_table, progress
+    from fleetctl.rack.nodesets import fold_sentences
+
+    outcomes = asyncio.run(_switch_outlets(app, names, action))
+    failed = [each.phone for each in outcomes if not each.ok]
+    app.note_failed(f"power --outlet {action}", failed)
+    if output == "json":
+        print_json({"rack": app.rack.name, "outlets": [asdict(each) for each in outcomes]})
+    else:
+        words = {True: "yes", False: "no", None: None}
+        print_table(
+            ("PHONE", "OUTLET", "PLUGGED", "RESULT", "HUB"),
+            (
+                (each.phone, each.outlet, words[each.plugged], each.verdict, each.hub)
+                for each in outcomes
+            ),
+        )
+    sentences = [
+        (each.phone, f"{each.phone}: {each.verdict or 'unknown'}{_why(each)}")
+        for each in outcomes
+        if each.problem or not each.ok
+    ]
+    for line in fold_sentences(sentences):
+        progress().print(line, markup=False, soft_wrap=True)
+    if not failed:
+        return ExitCode.DONE
+    return ExitCode.SOME_PHONES_FAILED if len(failed) < len(outcomes) else ExitCode.FAILED
+
+
+def _why(fed: Fed) -> str:
+    if fed.problem:
+        return f": {fed.problem}"
+    if fed.verdict == "power not cut":
+        return ": the phone still charges; look which outlet it hangs on, and at the hub"
+    return ": the phone says that it is not charged; look at its cable and at the hub"
+
+
+async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
+    from fleetctl.cli.output import progress
+    from fleetctl.power.actuator import Actuator
+    from fleetctl.power.outlets import OutletPower
+    from fleetctl.remote import Fleet
+
+    console = progress()
+    async with Fleet(app.rack, app.paths) as fleet:
+        power = OutletPower(
+            app.rack,
+            app.state,
+            fleet,
+            Actuator(app.rack_file),
+            getpass.getuser(),
+            say=lambda text: console.print(text, markup=False),
+        )
+        acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}
+        return await acts[action](names)
+
+
+def _ports(app: App, names: list[str], action: str, login: SwitchOptions, output: str) -> int:
     from fleetctl.cli.output import progress
     from fleetctl.power.ports import PortPower
     from fleetctl.switches.ports import PortControl
 
-    phones = [app.rack.phones[name] for name in app.select_named(nodes)]
+    phones = [app.rack.phones[name] for name in names]
     console = progress()
     power = PortPower(
         PortControl(login.switches(app)),
@@ -50,11 +133,14 @@ def command(
         getpass.getuser(),
         say=lambda text: console.print(text, markup=False),
     )
-    acts = {"off": power.off, "on": power.on, "cycle": power.cycle, None: power.show}
+    acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}
     outcomes = acts[action](phones)
     _print(app, outcomes, output)
-    lost = action in ("on", "cycle") and not all(outcome.answers for outcome in outcomes)
-    return ExitCode.SOME_PHONES_FAILED if lost else ExitCode.DONE
+    lost = [outcome.phone for outcome in outcomes if not outcome.answers]
+    if action in ("off", "show") or not lost:
+        return ExitCode.DONE
+    app.note_failed(f"power --port {action}", lost)
+    return ExitCode.SOME_PHONES_FAILED
 
 
 def _print(app: App, outcomes: list[Outcome], output: str) -> None:

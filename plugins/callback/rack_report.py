@@ -27,6 +27,7 @@ description:
   - What a play has put into the statistic C(not_ready), a reason by phones, is told too.
   - Keeps in the rack's state since when they are silent, so that C(fleetctl status) knows them as
     lost, and later as phones that need hands.
+  - Phones that failed are the node set C(@last-failed) of C(fleetctl).
 requirements:
   - enabled in ansible.cfg
 """
@@ -59,6 +60,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_stats(self, stats: Any) -> None:
         not_ready = stats.custom.get("_run", {}).get(NOT_READY, {})
         self._tell("NOT READY", [f"{names} {why}" for names, why in not_ready.items()])
+        self._keep_failed({*stats.failures, *stats.dark})
         facts = {name: self._facts(name) for name in self._said}
         phones = {name: said for name, said in self._said.items() if "phone_name" in facts[name]}
         if not phones:
@@ -68,6 +70,13 @@ class CallbackModule(CallbackBase):
         lines, missed = explained(phones, addresses, ask(str(common["rack_file"]), list(phones)))
         self._tell("NOT REACHED", lines)
         keep(str(common["rack_name"]), missed)
+
+    def _keep_failed(self, hosts: set[str]) -> None:
+        """Have `@last-failed` be the phones among them."""
+        facts = {name: self._facts(name) for name in sorted(hosts)}
+        phones = [name for name, known in facts.items() if "phone_name" in known]
+        if phones:
+            keep_failed(str(facts[phones[0]]["rack_name"]), phones)
 
     def _tell(self, title: str, lines: list[str]) -> None:
         if lines:
@@ -132,3 +141,13 @@ def keep(rack: str, missed: dict[str, str]) -> None:
     if missed and paths.dir.is_dir():
         with State(paths.state_db) as state:
             state.record_contact(dict.fromkeys(missed, False), why=missed)
+
+
+def keep_failed(rack: str, phones: list[str]) -> None:
+    """Note who failed, for the node set `@last-failed`."""
+    from fleetctl.rack import RackPaths
+    from fleetctl.state import last_failed
+
+    paths = RackPaths(rack)
+    if paths.dir.is_dir():
+        last_failed.keep(paths.last_failed, "ansible-playbook", phones)

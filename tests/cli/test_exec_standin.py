@@ -126,3 +126,28 @@ def test_a_phone_shows_itself_and_its_torch_is_off_in_the_end(provisioned_rack: 
     rack.fleetctl("identify", "phone004", "--by", "screen", "--seconds", "1")
     rack.fleetctl("identify", "phone004", "--by", "vibration", "--seconds", "1")
     assert android(rack, "phone004")["signals"][:2] == ["toast phone004", "vibrate 800"]
+
+
+@pytest.mark.soak
+def test_power_is_cut_when_the_phone_says_so_and_a_hub_that_lies_is_found_out(
+    provisioned_rack: Any,
+) -> None:
+    rack = provisioned_rack
+    rack.fleetctl("drain", "phone005", "--why", "new battery")
+    try:
+        rack.fleetctl("power", "phone[004-005]", "--outlet", "off")
+        drained = {phone["name"]: phone for phone in rack.fleetctl_json("status")["phones"]}
+        assert drained["phone004"]["drains"]
+        rack.fleetctl("power", "phone[004-005]", "--outlet", "on")
+        after = {phone["name"]: phone for phone in rack.fleetctl_json("status")["phones"]}
+        assert not after["phone004"]["drains"]
+        assert [drain["why"] for drain in after["phone005"]["drains"]] == ["new battery"]
+
+        rack.fleetctl("standin", "fault", "phone004", "hub-lies")
+        lied = rack.fleetctl("power", "phone004", "--outlet", "off", check=False)
+        assert lied.returncode == 1
+        assert "phone004: power not cut" in lied.stderr
+    finally:
+        rack.fleetctl("standin", "heal", "phone004")
+        rack.fleetctl("power", "phone[004-005]", "--outlet", "on", check=False)
+        rack.fleetctl("undrain", "phone005")
