@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import getpass
 import os
 import signal
@@ -121,7 +122,7 @@ def site(
         inventory=app.rack_file,
         tags=(*phases, *tags),
         skip_tags=skip_tags,
-        limit=tuple(app.select_named(tuple(named))) if named else (),
+        limit=_limit(app, named),
         check=dry,
         diff=diff,
         extra_vars=extra_vars,
@@ -130,6 +131,21 @@ def site(
         verbosity=verbose,
     )
     return _provision(app, playbook, (*words, *_given(tags, skip_tags, limits)), output)
+
+
+def _limit(app: App, named: Sequence[str]) -> tuple[str, ...]:
+    """The phones of node sets; none means all. Raises RackError, UsageError."""
+    from fleetctl.rack import RackError
+
+    try:
+        return tuple(app.select_named(tuple(named))) if named else ()
+    except RackError:
+        for word in filter(str.isalpha, named):
+            for phase in difflib.get_close_matches(word, PHASES, 1):
+                raise click.UsageError(
+                    f"{word} is neither a phase nor a node set; did you mean {phase}?"
+                ) from None
+        raise
 
 
 def _given(tags: Sequence[str], skip_tags: Sequence[str], limits: Sequence[str]) -> Iterator[str]:

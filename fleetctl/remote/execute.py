@@ -40,7 +40,7 @@ type Say = Callable[[str, Stream, str], None]
 """Phone, stream, one line of it without its end."""
 
 # $1 is the command, $2 the number of bytes of its standard input. `kill 0` means the process
-# group, which is the session that sshd made for it.
+# group, which is the session that sshd made for it. The shell's own "Terminated" goes to nobody.
 _GUARD = """\
 exec 3<&0
 if [ "$2" -gt 0 ]; then
@@ -61,7 +61,8 @@ fi
     kill -TERM 0; sleep 2; kill -KILL 0
 ) >/dev/null 2>&1 4<&- &
 trap ending=1 TERM
-sh -c "$1" <&4 3<&- 4<&-
+exec 5>&2 2>/dev/null
+(exec sh -c "$1" <&4 2>&5 3<&- 4<&- 5>&-)
 code=$?
 [ -z "$ending" ] || wait
 trap '' TERM

@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.standin
 
-COMMANDS = "pgrep -f '[s]leep 0'"
+COMMANDS = "grep -l '[s]leep 0' /proc/[0-9]*/cmdline"
 """Ansible has each of its commands end so."""
 
 
