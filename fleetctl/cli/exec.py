@@ -6,11 +6,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any, override
 
 import click
 
 from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
+from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.remote.execute import Executed, Execution
@@ -78,8 +80,11 @@ def command(
         _run(app, names, line, timeout_seconds, given, (not no_prefix) if stream else None)
     )
     app.note_failed(f"exec {line}", exec_view.failed(outcomes))
-    _print(app, line, outcomes, output, stream)
-    return exec_view.exit_code(outcomes)
+    code = exec_view.exit_code(outcomes)
+    # What interrupted it may be that the terminal has gone.
+    with suppress(OSError) if code is ExitCode.INTERRUPTED else nullcontext():
+        _print(app, line, outcomes, output, stream)
+    return code
 
 
 def _standard_input() -> bytes:

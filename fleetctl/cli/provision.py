@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, override
@@ -174,10 +174,11 @@ def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str
             run.close()
         record = _conclude(app, record, run, interrupted)
         history.write(folder, record)
-    if output == "json":
-        print_json(as_json(app.rack.name, record, uncertain))
-    else:
-        print_outcome(record, run.tracker, uncertain, folder / record.run / history.LOG)
+    with suppress(OSError) if interrupted else nullcontext():  # by a terminal that has gone
+        if output == "json":
+            print_json(as_json(app.rack.name, record, uncertain))
+        else:
+            print_outcome(record, run.tracker, uncertain, folder / record.run / history.LOG)
     return record.exit_code or ExitCode.DONE
 
 

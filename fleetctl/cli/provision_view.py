@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -56,16 +57,19 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
-            self._live.stop()
+            with suppress(OSError):
+                self._live.stop()
         self._tell_task()
 
     def remark(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        with suppress(OSError):  # a terminal that has gone away: the phones come first
+            self._console.print(text, markup=False, soft_wrap=True)
 
     def take(self, event: Event) -> None:
         """Show what an event, which the tracker has taken already, says at once."""
         if event.text and (self._whole or (self._diff and event.kind == "runner_on_file_diff")):
-            click.echo(event.text)
+            with suppress(OSError):
+                click.echo(event.text)
         if event.result in ("failed", "unreachable") and not self._whole:
             failure = self._tracker.failures.get(event.host)
             if failure is not None and event.host not in self._told:
@@ -78,7 +82,8 @@ class Progress:
     def refresh(self) -> None:
         if self._live is not None:
             elapsed = time.monotonic() - self._began
-            self._live.update(render(self._tracker, elapsed), refresh=True)
+            with suppress(OSError):
+                self._live.update(render(self._tracker, elapsed), refresh=True)
 
     def _tell_task(self) -> None:
         """The line of a task that is through, where no terminal redraws one."""

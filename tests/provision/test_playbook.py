@@ -99,7 +99,9 @@ def test_a_run_tells_what_became_of_every_host_and_leaves_only_its_log(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_PASSWORD", "in-the-environment")
+    handler = signal.getsignal(signal.SIGINT)
     run = play(small, extra_vars=("word=hello",))
+    assert signal.getsignal(signal.SIGINT) is handler
     assert run.tracker.hosts() == {"a": "ok", "b": "failed"}
     failure = run.tracker.failures["b"]
     assert (failure.task, failure.message, failure.reached) == ("Fall over", "b is odd", True)
@@ -137,12 +139,6 @@ def test_the_vaults_password_is_typed_and_nowhere_written(small: Path) -> None:
     kept += [path for path in run.folder.rglob("*") if path.is_file()]
     assert not [path for path in kept if b"open sesame" in path.read_bytes()]
     run.close()
-
-
-def test_the_handler_of_sigint_stays_ours(small: Path) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    play(small, limit=("a",)).close()
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_playbook_that_cannot_be_read_is_a_failure_with_no_host(small: Path) -> None:
