@@ -73,7 +73,10 @@ def test_input_goes_to_every_phone_and_of_one_phone_output_comes_as_it_is(
     assert done.stdout == f"{hashlib.sha256(given).hexdigest()}  -\n".encode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, signal.SIGKILL, pytest.param(signal.SIGHUP, marks=pytest.mark.soak)],
+)
 def test_nothing_is_left_on_phones_whatever_ends_it_here(
     provisioned_rack: Any, number: signal.Signals
 ) -> None:
@@ -107,17 +110,19 @@ def android(rack: Any, phone: str) -> dict[str, Any]:
 
 def test_a_phone_shows_itself_and_its_torch_is_off_in_the_end(provisioned_rack: Any) -> None:
     rack = provisioned_rack
-    rack.fleetctl("identify", "phone002", "--seconds", "1")
-    assert android(rack, "phone002")["signals"][:2] == ["torch on", "torch off"]
-    assert not android(rack, "phone001")["signals"]
-
     command = start(rack, "identify", "phone003", "--seconds", "600")
     until(lambda: bool(android(rack, "phone003")["torch"]))
     command.send_signal(signal.SIGINT)
     _, said = command.communicate(timeout=30)
     assert command.returncode == 130, said
     until(lambda: not android(rack, "phone003")["torch"])
+    assert android(rack, "phone003")["signals"][:2] == ["torch on", "torch off"]
+    assert not android(rack, "phone001")["signals"]
 
+
+@pytest.mark.soak
+def test_a_phone_says_its_name_and_vibrates(provisioned_rack: Any) -> None:
+    rack = provisioned_rack
     rack.fleetctl("identify", "phone004", "--by", "screen", "--seconds", "1")
     rack.fleetctl("identify", "phone004", "--by", "vibration", "--seconds", "1")
     assert android(rack, "phone004")["signals"][:2] == ["toast phone004", "vibrate 800"]

@@ -20,6 +20,7 @@ def at_work(rack: Any, phone: str) -> bool:
     return bool(rack.podman(phone, "/system/bin/sh", "-c", COMMANDS).stdout)
 
 
+@pytest.mark.soak
 def test_one_phase_of_some_phones_and_its_history(provisioned_rack: Any) -> None:
     rack = provisioned_rack
     done = rack.fleetctl("provision", "ssh", "phone[001-002]", "-o", "json")
@@ -63,6 +64,7 @@ def test_ctrl_c_ends_it_here_and_on_the_phones(provisioned_rack: Any) -> None:
     assert rack.fleetctl_json("provision", "--history")["runs"][0]["exit_code"] == 130
 
 
+@pytest.mark.soak
 def test_a_phone_that_is_away_costs_a_line_and_the_code_of_some(provisioned_rack: Any) -> None:
     rack = provisioned_rack
     rack.fleetctl("standin", "fault", "phone006", "kill")
