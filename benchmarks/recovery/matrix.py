@@ -82,6 +82,9 @@ class Cell:
         """Whether the phones that were hurt were named, and no other."""
         return sorted(self.named) == sorted(self.hurt)
 
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "right": self.right}
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -324,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if (kind, moment) not in done:
                 cell = play(rack, paths, kind, moment)
                 with options.results.open("a") as file:
-                    file.write(json.dumps({**asdict(cell), "right": cell.right}) + "\n")
+                    file.write(json.dumps(cell.as_json()) + "\n")
                 print(f"{kind} {moment}: {cell}", file=sys.stderr, flush=True)
 
 

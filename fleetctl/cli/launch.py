@@ -124,10 +124,11 @@ async def _launch(
             screen.status("preflight")
             run, prepared = await launch.launch(room, request, stack)
             phones = prepared.chosen.phones
-            screen.remark(
-                f"{run.name} runs on {fold(phones)}, mpirun on {phones[0]}; "
-                f"preflight took {prepared.chosen.preflight_seconds:.1f} s"
-            )
+            if run.summary().state == "running":
+                screen.remark(
+                    f"{run.name} runs on {fold(phones)}, mpirun on {phones[0]}; "
+                    f"preflight took {prepared.chosen.preflight_seconds:.1f} s"
+                )
             if options["detach"]:
                 screen.remark(f"nobody supervises it until `fleetctl logs -f {run.name}`")
                 click.echo(run.name)

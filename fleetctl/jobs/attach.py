@@ -22,11 +22,16 @@ from fleetctl.state import State
 SUPERVISOR_LIMIT_SECONDS = 60.0
 """How long a supervisor may take to stop its run: TERM, TERM, KILL, sweep, collect."""
 
+WITNESSES = 4
+"""Phones that are asked, beside those of the run, whether the controller has a network."""
+
 
 def watch_of(room: Room, run: RunFolder) -> Watch:
     """A supervision of the run, not begun yet."""
     phones = run.summary().phones
-    return Watch(room.fleet, room.state, run, phones, addresses_of(room, phones))
+    others = [phone for phone in room.rack.enrolled if phone not in phones]
+    witnesses = tuple(others[:WITNESSES])
+    return Watch(room.fleet, room.state, run, phones, addresses_of(room, phones), witnesses)
 
 
 def addresses_of(room: Room, phones: tuple[str, ...]) -> dict[str, str]:

@@ -149,7 +149,8 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
     """Bring the job to the point where mpirun runs; `stack` then holds the supervisor's lock.
 
     Whatever fails on the way leaves no phone held, and a run folder that says why once a phone
-    was touched.
+    was touched. But when phones broke off the start of a training, that was its first attempt:
+    `recover.carry` goes on without them.
     """
     found = None
     if request.resume is not None:
@@ -170,6 +171,9 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
     try:
         await begin(room, run, prepared, found)
     except BrokenOff as end:
+        if end.culprits and prepared.plan is not None:
+            end.note(room.state, run)
+            return run, prepared
         state: Literal["failed", "stopped"] = "failed" if end.told else "stopped"
         reason = "; ".join([end.reason, *end.left.values()])
         settle.conclude(room.state, run, Verdict(state, reason, {}, None, end.left))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,19 @@ async def stuck(fleet: Fleet, run: str, phones: Sequence[str]) -> Mapping[str, B
         else:
             looks[phone] = read_look(answer.stdout)
     return found or suspects(looks)
+
+
+async def anybody_answers(fleet: Fleet, phones: Sequence[str]) -> bool:
+    """Whether at least one of them does, as soon as that is known."""
+    asking = [asyncio.create_task(fleet.run_on(phone, "true")) for phone in phones]
+    try:
+        for answer in asyncio.as_completed(asking):
+            if (await answer).error is None:
+                return True
+        return False
+    finally:
+        for task in asking:
+            task.cancel()
 
 
 def read_look(text: str) -> RankLook:

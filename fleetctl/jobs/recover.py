@@ -27,7 +27,6 @@ from fleetctl.jobs.growth import grow
 from fleetctl.jobs.launch import Request, choose_phones, job_of, prepare, write_versions
 from fleetctl.jobs.room import Chosen, Room
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.jobs.staging import StagingError
 from fleetctl.jobs.start import BrokenOff, begin
 from fleetctl.jobs.supervise import Watch, follow
 from fleetctl.jobs.verdict import Verdict
@@ -232,7 +231,7 @@ class _Carrier:
         try:
             await begin(room, run, prepared, found)
         except BrokenOff as end:
-            self._note_broken_off(end)
+            end.note(room.state, run)
             if not end.told:
                 raise end.cause from None
 
@@ -249,15 +248,6 @@ class _Carrier:
                     self.room.remark(
                         f"warning: {event['name']} of {event['phone']} not used: {event['reason']}"
                     )
-
-    def _note_broken_off(self, end: BrokenOff) -> None:
-        culprits = end.cause.culprits if isinstance(end.cause, StagingError) else {}
-        verdict = Verdict("failed", end.reason, culprits, None, end.left)
-        verdict = replace(
-            verdict,
-            cause="phones" if culprits else "unknown" if end.told else "interrupted",
-        )
-        self.run.record("attempt-ended", **verdict.as_json())
 
     # --- its phones ---
 

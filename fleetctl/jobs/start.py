@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from fleetctl.errors import FleetError
@@ -11,13 +12,20 @@ from fleetctl.jobs import mpirun, onphone, settle, staging
 from fleetctl.jobs.checkpoints import Found
 from fleetctl.jobs.room import Prepared, Room
 from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.verdict import Cause, Verdict
 from fleetctl.rack.nodesets import fold
+from fleetctl.state import State
+from trainer.formats import Plan
 
 START_LIMIT_SECONDS = 30.0
 
 
 class StartError(FleetError):
-    """mpirun could not be started on the head phone."""
+    """mpirun could not be started on the head phone; `culprits`: that one, if it did not answer."""
+
+    def __init__(self, message: str, culprits: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.culprits = dict(culprits or {})
 
 
 class BrokenOff(Exception):
@@ -30,6 +38,18 @@ class BrokenOff(Exception):
         """Whether the cause is a failure, not an interrupt."""
         when = "during" if started else "before"
         self.reason = str(cause) if self.told else f"interrupted {when} the start"
+        self.culprits = (
+            cause.culprits if isinstance(cause, StartError | staging.StagingError) else {}
+        )
+        """Phones that broke it off, each with the reason."""
+
+    def note(self, state: State, run: RunFolder) -> None:
+        """Write it down as the end of the newest attempt: another one may help."""
+        cause: Cause = "phones" if self.culprits else "unknown" if self.told else "interrupted"
+        verdict = Verdict("failed", self.reason, self.culprits, None, self.left, cause)
+        for phone, reason in self.culprits.items():
+            state.record_health(phone, "CRITICAL", f"{reason} (at the start of run {run.name})")
+        run.record("attempt-ended", **verdict.as_json())
 
 
 async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
@@ -61,7 +81,8 @@ async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | 
         stage_room = staging.StageRoom(
             room.fleet, room.rack, room.state, room.paths.data, release, room.remark
         )
-        staged = await staging.stage_data(stage_room, prepared.plan)
+        spares = prepared.chosen.spares
+        staged = await staging.stage_data(stage_room, _with_spares(prepared.plan, spares))
         data = prepared.plan.data.name
         run.record(
             "staged",
@@ -90,6 +111,19 @@ async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | 
         shutil.rmtree(stage)
 
 
+def _with_spares(plan: Plan, spares: Sequence[str]) -> Plan:
+    """For the data alone: a spare that holds it begins without waiting for it. Which share of the
+    samples one would need is not known before it takes a place."""
+    if not spares or plan.data.stage == "share":
+        return plan
+    return replace(
+        plan,
+        phones=(*plan.phones, *spares),
+        samples_per_rank=(*plan.samples_per_rank, *[0] * len(spares)),
+        switches=(),
+    )
+
+
 def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
     phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
     interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
@@ -116,5 +150,6 @@ async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
         head, onphone.start_command(run.attempt_name), timeout_seconds=START_LIMIT_SECONDS
     )
     if not answer.ok:
-        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}")
+        silent = {head: str(answer.error)} if answer.error is not None else {}
+        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}", silent)
     run.record("started", head=head, pid=int(answer.stdout))

@@ -29,6 +29,10 @@ PATIENCE_WITH_THE_LIVING = 10
 LOOK_SECONDS = 5.0
 """Between two looks at how fast each rank computes."""
 
+ALONE_SECONDS = 60.0
+"""So long no phone at all may answer before it is the phones', not this controller's network's,
+doing."""
+
 
 @dataclass(slots=True)
 class Watch:
@@ -39,6 +43,8 @@ class Watch:
     run: RunFolder
     phones: tuple[str, ...]
     addresses: dict[str, str]
+    witnesses: tuple[str, ...] = ()
+    """Other phones of the rack: if none of these answers either, it is no phone's doing."""
     on_progress: Callable[[Tracker], None] = lambda _: None
     on_log: Callable[[str], None] = lambda _: None
     on_remark: Callable[[str], None] = lambda _: None
@@ -145,9 +151,27 @@ async def _watch_phone(watch: Watch, phone: str) -> None:
             watch.run.record("connection-lost", phone=phone)
             await watch.fleet.connection(phone)
         except PhoneError as error:
+            if await _comes_back(watch, phone):
+                continue
             watch.blamed[phone] = error
             watch.trouble.set()
             return
+
+
+async def _comes_back(watch: Watch, phone: str) -> bool:
+    """Whether this controller was without its network, and has it again: then no phone is to blame
+    for its silence, and the run has gone on meanwhile."""
+    others = [each for each in (*watch.phones, *watch.witnesses) if each != phone]
+    began, alone = time.monotonic(), False
+    while others and not await probes.anybody_answers(watch.fleet, others):
+        if not alone and phone == watch.head:
+            watch.run.record("alone")
+            watch.on_remark("no phone answers: has this controller lost its network?")
+        alone = True
+        if time.monotonic() - began > ALONE_SECONDS:
+            return False
+        await asyncio.sleep(1)
+    return alone
 
 
 async def _watch_deadline(watch: Watch) -> None:

@@ -1,0 +1,87 @@
+"""A controller that has lost its network blames no phone, and goes on when it is back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleetctl.jobs import runs, supervise
+from fleetctl.jobs.supervise import Watch
+from fleetctl.remote import Fault, PhoneError, Result
+
+
+def away(name: str) -> PhoneError:
+    return PhoneError(name, Fault.UNREACHABLE, f"{name} is unreachable")
+
+
+class Fleet:
+    """phone001 has lost its connection; the others answer once they were asked often enough."""
+
+    def __init__(self, *answering: str, from_try: int = 0, returns: bool = False) -> None:
+        self.answering, self.from_try, self.returns = answering, from_try, returns
+        self.tries = 0
+        self.connections = 0
+
+    async def run_on(self, name: str, *_: Any, **__: Any) -> Result:
+        self.tries += 1
+        if name in self.answering and self.tries > self.from_try:
+            return Result(0)
+        return Result(None, error=away(name))
+
+    async def connection(self, name: str) -> Any:
+        self.connections += 1
+        if self.returns and self.connections > 1:
+            return self
+        raise away(name)
+
+    async def wait_closed(self) -> None:
+        await asyncio.Future()
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervise, "ALONE_SECONDS", 0.05)
+    sleep = asyncio.sleep
+    monkeypatch.setattr("fleetctl.jobs.supervise.asyncio.sleep", lambda _: sleep(0.01))
+
+
+def watched(folder: Path, fleet: Any, witnesses: tuple[str, ...] = ("phone003",)) -> Watch:
+    """What a watch of phone001 and phone002 has found after a moment."""
+    run = runs.create(folder / "runs", "digits")
+    state: Any = None
+    watch = Watch(fleet, state, run, ("phone001", "phone002"), {}, witnesses)
+
+    async def go() -> None:
+        watching = asyncio.create_task(supervise._watch_phone(watch, "phone001"))
+        await asyncio.wait([watching], timeout=0.3)
+        watching.cancel()
+
+    asyncio.run(go())
+    return watch
+
+
+@pytest.mark.parametrize("other", ["phone002", "phone003"])
+def test_a_phone_is_to_blame_while_another_answers(tmp_path: Path, other: str) -> None:
+    assert [*watched(tmp_path, Fleet(other)).blamed] == ["phone001"]
+
+
+def test_nobody_is_to_blame_while_the_controller_has_no_network(tmp_path: Path) -> None:
+    watch = watched(tmp_path, Fleet("phone002", from_try=3, returns=True))
+    assert watch.blamed == {}
+    assert [event["kind"] for event in watch.run.events()] == ["alone"]
+
+
+def test_when_nobody_answers_for_long_the_phones_are_to_blame(tmp_path: Path) -> None:
+    assert [*watched(tmp_path, Fleet()).blamed] == ["phone001"]
+
+
+def test_a_rack_of_one_phone_has_no_other_to_ask(tmp_path: Path) -> None:
+    run = runs.create(tmp_path / "runs", "digits")
+    fleet: Any = Fleet()
+    state: Any = None
+    watch = Watch(fleet, state, run, ("phone001",), {})
+    asyncio.run(supervise._watch_phone(watch, "phone001"))
+    assert [*watch.blamed] == ["phone001"]
