@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from launching import (
     JOB,
     all_launched,
     healed,
+    launched,
     left_over,
     lines_of,
     newest,
@@ -115,3 +118,28 @@ def test_it_learns_what_an_undisturbed_run_learns(
     assert (
         distance(rack, "phone005", f"{recovered.name}.2/{resumed}", f"{undisturbed}/{last}") > 0.01
     )
+
+
+@pytest.mark.soak
+def test_a_phone_that_becomes_ready_joins_at_a_checkpoint(rack: Any, tmp_path: Path) -> None:
+    wanted = tmp_path / "wanted.yml"
+    wanted.write_text("phones: 3\nminimum: 2\n" + JOB.format(epochs=5000))
+    rack.fleetctl("drain", "phone[003-006]", "--why", "not yet")
+    try:
+        with launched(rack, str(wanted)) as (process, folder):
+            assert newest(rack)["phones"] == ["phone001", "phone002"]
+            rack.fleetctl("undrain", "phone003")
+            rack.fleetctl("check", "phone003", check=False)
+            while newest(rack)["attempts"] == 1:
+                assert process.poll() is None
+                time.sleep(1)
+            assert newest(rack)["phones"] == ["phone001", "phone002", "phone003"]
+            (ended,) = [
+                e for e in lines_of(folder / "events.jsonl") if e["kind"] == "attempt-ended"
+            ]
+            assert (ended["cause"], ended["culprits"]) == ("interrupted", {})
+            assert ended["reason"] == "phone003: 1 more phone is ready and taken in"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=120) == ExitCode.INTERRUPTED
+    finally:
+        rack.fleetctl("undrain", "phone[003-006]")
