@@ -159,7 +159,10 @@ class _Carrier:
 
     async def _grow(self, watch: Watch) -> None:
         before = past.attempts(self.run.events())
-        wish, pool = self._wish(before[0])
+        try:
+            wish, pool = self._wish(before[0])
+        except FleetError:  # the rack file has changed, and the job no longer fits it
+            return
         again = Again(self.run.name, (), self._avoided(before), pool)
         await grow(self.room, watch, wish.most or 0, again)
 
