@@ -109,7 +109,9 @@ def left_over(rack: Any, run: str) -> str:
 
 
 def healed(rack: Any) -> None:
-    """A launch on all phones is what makes a phone ready again: it passes preflight."""
+    """A launch on all phones is what makes a phone ready again: it passes preflight. Those that
+    have failed twice would rest."""
+    rack.fleetctl("undrain", "phone[001-006]")
     for _ in range(10):
         if rack.fleetctl("launch", "-n", "6", "--", "true", check=False).returncode == 0:
             return
