@@ -75,6 +75,17 @@ def kept(run: RunFolder) -> list[Found]:
     return sorted(found, key=lambda each: each.header.iteration, reverse=True)
 
 
+def _drop_damaged(run: RunFolder) -> None:
+    """Checkpoints that have become corrupt here make room for whole ones of their name."""
+    for path in run.checkpoints.glob("[!.]*") if run.checkpoints.exists() else ():
+        try:
+            verify(path)
+        except FormatError as error:
+            here = "the controller"
+            run.record("checkpoint-refused", phone=here, name=path.name, reason=str(error))
+            path.unlink()
+
+
 def prune(run: RunFolder, keep: int) -> None:
     """Leave the newest `keep` checkpoints on the controller."""
     for old in kept(run)[keep:]:
@@ -88,6 +99,7 @@ async def newest(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> Found:
     One that is truncated or corrupt is passed over, and the run's events say so. Raises
     NoCheckpoint.
     """
+    await asyncio.to_thread(_drop_damaged, run)
     here = await asyncio.to_thread(kept, run)
     best = here[0] if here else None
     for iteration, phone, attempt, name in await _on_phones(fleet, run, phones):

@@ -93,8 +93,9 @@ class _Carrier:
             verdict = await self._this_attempt()
             if not past.can_go_on(verdict, trains=self.trains):
                 return await self._conclude(verdict)
+            ended = "ended" if verdict.cause == "interrupted" else "failed"
             self.room.remark(
-                f"{self.run.name}: attempt {self.run.attempt} failed: {verdict.reason}"
+                f"{self.run.name}: attempt {self.run.attempt} {ended}: {verdict.reason}"
             )
             try:
                 going_on = await self._unless_stopped(self._next_attempt(verdict))

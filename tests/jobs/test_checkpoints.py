@@ -104,3 +104,17 @@ def test_without_any_the_run_cannot_be_resumed(
 ) -> None:
     with pytest.raises(checkpoints.NoCheckpoint, match="digits-1 has no valid checkpoint"):
         newest(loopback, listen, run)
+
+
+def test_one_that_went_bad_here_is_fetched_anew_and_later_attempts_count(
+    loopback: Loopback, listen: Listen, run: RunFolder, on_phones: Path
+) -> None:
+    write(run.checkpoints, 30, PAYLOAD[:-1])
+    write(on_phones, 20)
+    write(on_phones.parents[1] / "digits-1.2/checkpoints", 30)
+    write(on_phones.parents[1] / "digits-10.2/checkpoints", 40)
+    found = newest(loopback, listen, run)
+    assert found.header.iteration == 30
+    assert checkpoints.verify(run.checkpoints / found.path.name)
+    (refused,) = [event for event in run.events() if event["kind"] == "checkpoint-refused"]
+    assert (refused["phone"], "corrupt" in refused["reason"]) == ("the controller", False)
