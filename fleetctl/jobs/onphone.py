@@ -189,7 +189,9 @@ def wait_for_end(run: str, *, stage: bool = False) -> str:
         "pid=$(cat mpirun.pid 2>/dev/null || echo none); "
         # A closed connection ends sshd, and with it this loop.
         "while [ ! -e mpirun.rc ] && alive; do kill -0 $PPID || exit; sleep 0.5; done; "
-        "[ -e mpirun.rc ] || sleep 1; cat mpirun.rc 2>/dev/null || echo vanished"
+        # mpirun is gone; the shell that waits for it may need a while on a busy phone to say how.
+        "n=0; while [ ! -e mpirun.rc ] && [ $n -lt 40 ]; do n=$((n+1)); sleep 0.1; done; "
+        "cat mpirun.rc 2>/dev/null || echo vanished"
     )
 
 
