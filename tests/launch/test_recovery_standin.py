@@ -50,11 +50,11 @@ def ended(rack: Any, job: str) -> Iterator[dict[str, Path]]:
     calls = [("--phones", phones, job) for phones in RUNS.values()]
     try:
         with all_launched(rack, *calls) as launches:
-            for fault, phone in LOST.items():
-                rack.fleetctl("standin", "fault", phone, fault)
             (killed, first), *others = launches
             killed.kill()
             killed.wait()
+            for fault, phone in LOST.items():
+                rack.fleetctl("standin", "fault", phone, fault)
             again = rack.fleetctl("logs", "-f", first.name)
             assert "this terminal does now" in again.stderr
             codes = [process.wait(timeout=240) for process, _ in others]
