@@ -288,7 +288,7 @@ def judge(
     reached = [e for e in iterations(run.path) if e["time"] < (noticed or [time.time()])[0]]
     recovered = lost = None
     if len(known) > 1 and noticed:
-        later = [e for n in range(2, len(known) + 1) for e in iterations(run.path / f"attempts/{n}")]
+        later = [e for n in known[1:] for e in iterations(run.path / f"attempts/{n.number}")]
         recovered = round(later[0]["time"] - noticed[0], 1) if later else None
         lost = max(e["iteration"] for e in reached) - known[1].iteration
     find = ["/data/data/com.termux/files/usr/bin/grep", "-lszxF", f"PHONERACK_RUN={run.name}"]
