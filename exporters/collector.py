@@ -31,7 +31,11 @@ class SnapshotCollector(Collector):
 
     def collect(self) -> Iterable[Family]:
         families: dict[Metric, CounterMetricFamily | GaugeMetricFamily] = {}
+        seen: set[tuple[Metric, tuple[str, ...]]] = set()
         for sample in self._snapshot().samples():
+            if (sample.metric, sample.labels) in seen:
+                continue  # Prometheus would refuse the whole page
+            seen.add((sample.metric, sample.labels))
             family = families.setdefault(sample.metric, sample.metric.family())
             family.add_metric(sample.labels, sample.value)
         return families.values()

@@ -86,6 +86,13 @@ THERMAL_STATUS = Metric(
     "How hot Android takes the phone for: 0 not, 1 light, 2 moderate, 3 severe, 4 critical, "
     "5 emergency, 6 shutdown. Absent where Android tells apps nothing.",
 )
+THROTTLED = Metric(
+    "phonerack_throttled_seconds_total",
+    "How long the phone was slowed down since its exporter began: by its thermal status of light "
+    "or more, or by a frequency limit below the maximum.",
+    ("by",),
+    kind="counter",
+)
 CPU_FREQUENCY = Metric(
     "phonerack_cpu_frequency_hertz", "Frequency of a cluster of cores now.", ("policy",)
 )

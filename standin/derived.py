@@ -13,7 +13,7 @@ FIRST_HOST = 11
 """Phones begin at .11 of the network, behind the controller and the services host."""
 
 
-POWER = 'power: {command: [fleetctl, standin, hub, "{state}", "{phone}"]}'
+POWER = 'power: {command: [fleetctl, standin, hub, "{state}", "{phone}"], limit_seconds: 20}'
 """The stand-in's hub, as a rack file names it."""
 
 

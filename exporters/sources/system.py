@@ -27,12 +27,17 @@ from exporters.metrics import (
     STORAGE_SIZE,
     SWAP_FREE,
     SWAP_SIZE,
+    THROTTLED,
     UPTIME,
     Sample,
 )
 from exporters.sources import Layout, Source, Unavailable, numbered, read_text
+from exporters.sources.throttle import Lasting
 
 MOST_POLICIES = 4
+LARGEST_KILOHERTZ = 20_000_000
+"""More than any core of a phone runs at."""
+
 _PROGRAMS = {
     "python": "python",
     "mpirun": "mpi",
@@ -47,7 +52,6 @@ _PROGRAMS = {
 
 def sources(layout: Layout) -> list[Source]:
     readers: dict[str, Callable[[Layout], Iterator[Sample]]] = {
-        "frequency": frequency,
         "cpuset": cpuset,
         "memory": memory,
         "storage": storage,
@@ -55,7 +59,34 @@ def sources(layout: Layout) -> list[Source]:
         "processes": processes,
         "exporter": exporter,
     }
-    return [Source(name, _bound(read, layout)) for name, read in readers.items()]
+    others = [Source(name, _bound(read, layout)) for name, read in readers.items()]
+    return [_frequency(layout), *others]
+
+
+def _frequency(layout: Layout) -> Source:
+    slowed = Lasting()
+
+    def read() -> list[Sample]:
+        samples = list(frequency(layout))
+        limited = is_limited(samples)
+        if limited is None:
+            return samples
+        seconds = slowed.look(limited, time.monotonic())
+        return [*samples, THROTTLED.sample(seconds, "frequency_limit")]
+
+    return Source("frequency", read)
+
+
+def is_limited(samples: list[Sample]) -> bool | None:
+    """Whether a cluster of cores may not reach the frequency that it is built for; None where
+    that cannot be told."""
+    most = {s.labels: s.value for s in samples if s.metric is CPU_FREQUENCY_MAX}
+    found = [
+        s.value < most[s.labels]
+        for s in samples
+        if s.metric is CPU_FREQUENCY_LIMIT and s.labels in most
+    ]
+    return any(found) if found else None
 
 
 def _bound(
@@ -75,7 +106,7 @@ def frequency(layout: Layout) -> Iterator[Sample]:
         ):
             with contextlib.suppress(OSError, ValueError):
                 kilohertz = int(read_text(folder / name))
-                if kilohertz > 0:
+                if 0 < kilohertz < LARGEST_KILOHERTZ:
                     readable += 1
                     yield metric.sample(kilohertz * 1000, folder.name.removeprefix("policy"))
     if not readable:

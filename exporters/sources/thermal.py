@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from exporters.command import CommandError, output
-from exporters.metrics import THERMAL_STATUS, THERMAL_ZONE, Sample
+from exporters.metrics import THERMAL_STATUS, THERMAL_ZONE, THROTTLED, Sample
 from exporters.sources import Layout, Source, Unavailable, numbered, read_text
+from exporters.sources.throttle import Lasting
 
 MOST_ZONES = 32
 """Some phones have ninety thermal zones; the first are the cores."""
@@ -35,9 +37,16 @@ def source(layout: Layout) -> Source:
     else:
         return Source("thermal", lambda: list(zones(layout)))
 
+    slowed = Lasting()
+
     def read() -> list[Sample]:
         try:
-            return list(service(layout))
+            samples = list(service(layout))
+            for sample in samples:
+                if sample.metric is THERMAL_STATUS:
+                    seconds = slowed.look(sample.value >= 1, time.monotonic())
+                    return [*samples, THROTTLED.sample(seconds, "thermal_status")]
+            return samples
         except (CommandError, Unavailable) as problem:
             raise Unavailable(f"{problem}; and {denied}") from None
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "drain": "Keep phones out of jobs.",
     "enroll": "Enrol phones: from the box to ssh.",
     "exec": "Run a command on phones, all at once.",
+    "guard": "Watch batteries: heat, health, charge.",
     "identify": "Have phones show which they are.",
     "jobs": "List runs, newest first.",
     "launch": "Run a job on phones.",

@@ -62,9 +62,10 @@ class Builder:
             guard=guard,
             warnings=tuple(self._warnings(len(phones))),
         )
-        outlets, mistakes = feeding.build_outlets(self.document, file.power, rack.groups, phones)
-        self.mistakes += mistakes
-        return replace(rack, outlets=outlets)
+        outlets, mistakes = feeding.build_outlets(self.document, "power", file.power, rack)
+        fans, more = feeding.build_outlets(self.document, "fans", file.fans, rack)
+        self.mistakes += mistakes + more
+        return replace(rack, outlets=outlets, fans=fans)
 
     def _mistake(self, location: Location, what: str, cure: str) -> None:
         self.mistakes.append(self.document.mistake(location, what, cure))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fleetctl.rack.document import Document, Location
 from fleetctl.rack.errors import Mistake, RackError
-from fleetctl.rack.nodesets import resolve
 from fleetctl.rack.outlets import PLACEHOLDERS, GuardLimits, Outlet
 
 if TYPE_CHECKING:
+    from fleetctl.rack.model import Rack
     from fleetctl.rack.schema import GuardFile, PowerFile
 
 LEAST_WINDOW_PERCENT = 10.0
@@ -44,27 +44,22 @@ def outlet_name(value: Any) -> Any:
 
 
 def build_outlets(
-    document: Document,
-    file: Iterable[PowerFile],
-    groups: Mapping[str, Collection[str]],
-    phones: Iterable[str],
+    document: Document, key: str, file: Iterable[PowerFile], rack: Rack
 ) -> tuple[dict[str, Outlet], list[Mistake]]:
-    """The outlets of `power:` by name, in the file's order."""
-    builder = _Outlets(document, groups, list(phones))
+    """The outlets of `power:` or the fans of `fans:` by name, in the file's order."""
+    builder = _Outlets(document, rack, is_power=key == "power")
     for place, kind in enumerate(file):
-        builder.take(kind, ("power", place))
+        builder.take(kind, (key, place))
     return builder.outlets, builder.mistakes
 
 
 class _Outlets:
-    def __init__(
-        self, document: Document, groups: Mapping[str, Collection[str]], phones: list[str]
-    ) -> None:
+    def __init__(self, document: Document, rack: Rack, is_power: bool) -> None:
         self.outlets: dict[str, Outlet] = {}
         self.mistakes: list[Mistake] = []
         self._document = document
-        self._groups = groups
-        self._phones = phones
+        self._rack = rack
+        self._is_power = is_power
         self._feeder: dict[str, str] = {}
 
     def take(self, kind: PowerFile, here: Location) -> None:
@@ -94,7 +89,7 @@ class _Outlets:
             return
         if outlet.name in self.outlets:
             self._mistake(here, f"outlet {outlet.name} twice", "give each its own name")
-        for phone in outlet.phones:
+        for phone in outlet.phones if self._is_power else ():
             if phone in self._feeder:
                 self._mistake(
                     here,
@@ -108,7 +103,7 @@ class _Outlets:
         """None after a mistake."""
         try:
             text = sets if isinstance(sets, str) else ",".join(sets)
-            return resolve(text, self._phones, self._groups)
+            return self._rack.select(text)
         except RackError as problem:
             what, _, cure = str(problem).partition("; ")
             self._mistake(here, what, cure)

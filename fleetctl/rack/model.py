@@ -139,6 +139,8 @@ class Rack:
     packages: Packages = field(default_factory=Packages)
     thresholds: Thresholds = Thresholds()
     outlets: Mapping[str, Outlet] = field(default_factory=dict)
+    fans: Mapping[str, Outlet] = field(default_factory=dict)
+    """Fans, switched like outlets, and the phones that they cool."""
     guard: GuardLimits = field(default_factory=GuardLimits)
     warnings: tuple[Mistake, ...] = ()
     left: Mapping[str, Phone] = field(default_factory=dict)

@@ -267,7 +267,10 @@ Command = Annotated[list[str], BeforeValidator(feeding.command), Field(min_lengt
 
 
 class PowerFile(_Strict):
-    """Outlets of one kind: one for each of `phones`, or those of `outlets` with what they feed."""
+    """Outlets of one kind: one for each of `phones`, or those of `outlets` with what they feed.
+
+    Fans are switched like outlets; what they feed is the phones that they cool.
+    """
 
     command: Command
     phones: str | list[str] | None = None
@@ -301,6 +304,7 @@ class RackFile(_Strict):
     packages: PackagesFile = PackagesFile()
     thresholds: ThresholdsFile = ThresholdsFile()
     power: Annotated[list[PowerFile], BeforeValidator(feeding.one_or_many)] = []
+    fans: Annotated[list[PowerFile], BeforeValidator(feeding.one_or_many)] = []
     guard: GuardFile = GuardFile()
 
 

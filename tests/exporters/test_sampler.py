@@ -133,6 +133,15 @@ def test_what_is_no_number_is_absent(value: float) -> None:
     assert "phonerack_uptime_seconds" not in page(sampler)
 
 
+def test_what_a_source_says_twice_does_not_fail_the_page() -> None:
+    sampler = Sampler([source("odd", lambda: [UPTIME.sample(1), UPTIME.sample(2)])])
+    sampler.tick()
+    text = generate_latest(registry(lambda: sampler.snapshot)).decode()
+    assert [line for line in text.splitlines() if line.startswith("phonerack_uptime_seconds")] == [
+        "phonerack_uptime_seconds 1.0"
+    ]
+
+
 @pytest.mark.parametrize("label", ["\ud800", "a\nb", 'say "x"', "back\\slash", "x" * 10_000, ""])
 def test_rubbish_in_a_label_does_not_fail_the_page(label: str) -> None:
     sampler = Sampler([source("odd", lambda: [TRAINING_INFO.sample(1, label, "0")]), GOOD])

@@ -12,6 +12,7 @@ from exporters.metrics import CATALOGUE, THERMAL_STATUS, Sample
 from exporters.sampler import Sampler
 from exporters.sources import Layout, Unavailable, all_sources, system, thermal
 from exporters.sources.software import packages, release
+from exporters.sources.throttle import Lasting
 from trainer.formats import Progress, progress_name
 
 
@@ -91,6 +92,35 @@ def test_frequencies_by_cluster_and_the_throttled_limit(layout: Layout) -> None:
     assert found["cpu_frequency_limit_hertz 6"] == 1.69e9
     assert found["cpu_frequency_max_hertz 6"] == 2.73e9
     assert "cpu_frequency_hertz 6" not in found
+
+
+def test_a_limit_below_the_maximum_is_throttling_and_its_time_adds_up(layout: Layout) -> None:
+    folder = layout.sys / "devices/system/cpu/cpufreq/policy6"
+    put(folder, {"scaling_max_freq": "2730000", "cpuinfo_max_freq": "2730000"})
+    (read,) = [each.read for each in system.sources(layout) if each.name == "frequency"]
+    name = "throttled_seconds_total frequency_limit"
+    assert [values(read())[name] for _ in range(2)] == [0, 0]
+    put(folder, {"scaling_max_freq": "1690000"})
+    assert values(read())[name] == 0, "since when, nobody knows"
+    assert values(read())[name] > 0
+    put(folder, {"scaling_max_freq": "-1"})
+    assert name not in values(read()), "unknown is absent"
+
+
+@pytest.mark.parametrize("value", ["-1950000", "0", "9" * 30, "1.5", ""])
+def test_impossible_frequencies_are_absent(layout: Layout, value: str) -> None:
+    put(
+        layout.sys / "devices/system/cpu/cpufreq/policy0",
+        {"scaling_cur_freq": value, "cpuinfo_max_freq": "1950000"},
+    )
+    assert list(values(system.frequency(layout))) == ["cpu_frequency_max_hertz 0"]
+
+
+def test_a_long_pause_between_looks_counts_for_nothing() -> None:
+    slowed = Lasting()
+    looks = [(True, 0.0), (True, 5.0), (True, 3605.0), (False, 3610.0), (True, 3615.0)]
+    assert [slowed.look(*each) for each in looks] == [0, 5, 5, 10, 10]
+    assert slowed.look(is_so=False, now=3600.0) == 10, "a clock that goes back takes nothing away"
 
 
 def test_a_background_app_sees_fewer_cores_than_the_phone_has(layout: Layout) -> None:

@@ -68,7 +68,20 @@ def values(samples: list[Sample]) -> dict[str, float]:
 
 
 def test_the_live_section_counts_and_not_the_cached_one(layout: Layout) -> None:
-    assert values(list(thermal.source(layout).read())) == {"thermal_status": 1, **LIVE}
+    found = values(list(thermal.source(layout).read()))
+    assert found == {"thermal_status": 1, "throttled_seconds_total thermal_status": 0, **LIVE}
+
+
+def test_the_time_under_a_thermal_status_adds_up(layout: Layout) -> None:
+    read = thermal.source(layout).read
+    name = "throttled_seconds_total thermal_status"
+    first = values(list(read()))[name]
+    second = values(list(read()))[name]
+    assert 0 == first < second
+    dumpsys(layout.home, SAID.replace("Thermal Status: 1", "Thermal Status: 0"))
+    third = values(list(read()))[name]
+    assert third > second, "it was slowed until this look"
+    assert values(list(read()))[name] == third
 
 
 def test_where_zones_can_be_read_nothing_is_started(layout: Layout) -> None:

@@ -21,8 +21,9 @@ def test_the_examples_load_and_their_programs_are_there(
 ) -> None:
     monkeypatch.setenv("PHONERACK_HOME", str(tmp_path))
     rack = load_rack(file)
-    assert sorted(p for each in rack.outlets.values() for p in each.phones) == list(rack.phones)
-    for outlet in rack.outlets.values():
+    switched = {**rack.outlets, **rack.fans}
+    assert sorted(p for each in switched.values() for p in each.phones) == list(rack.phones)
+    for outlet in switched.values():
         assert os.access(outlet.command[0], os.X_OK)
 
 

@@ -77,6 +77,17 @@ def test_a_rack_without_power_has_no_outlets_and_the_usual_limits(tmp_path: Path
     )
 
 
+def test_fans_are_switched_like_outlets_and_may_cool_a_phone_together(tmp_path: Path) -> None:
+    rack = load(
+        tmp_path,
+        'fans: {command: [fan, "{outlet}", "{state}"],\n'
+        '       outlets: {front: "@sw1", back: "phone[001-002]"}}\n',
+    )
+    assert rack.fans["front"].argv(on=True) == ["fan", "front", "on"]
+    assert rack.fans["back"].phones == ("phone001", "phone002")
+    assert rack.outlets == {}
+
+
 def test_a_program_beside_the_rack_file_is_found(tmp_path: Path) -> None:
     program = tmp_path / "tools/hub"
     program.parent.mkdir()

@@ -1,0 +1,108 @@
+"""What a phone's battery means: how hot it is, whether it is well, whether it is heard of. Pure."""
+
+from __future__ import annotations
+
+from fleetctl.guard.actions import Sample
+from fleetctl.guard.layout import Turn
+from fleetctl.guard.memory import Latch, Order, PhoneMemory
+from fleetctl.rack import GuardLimits
+
+WARM, HOT = 1, 2
+RELIEF_CELSIUS = 2.0
+"""By so much it must have cooled below a limit to be rid of it."""
+
+STOP_AFTER_SECONDS = 60.0
+"""So long a hot phone's job may try to slow down before it is ended."""
+
+CALL_WHEN_HOT_SECONDS = 600.0
+"""A phone that stays hot without job and charger is in the wrong place."""
+
+
+def fatal(sample: Sample, limits: GuardLimits) -> str | None:
+    """Why the phone must be cut off at once and for good."""
+    if sample.celsius >= limits.cut_celsius:
+        return f"its battery had {sample.celsius:.1f} °C (limit {limits.cut_celsius:g})"
+    if sample.health not in (None, "GOOD"):
+        return f"Android says of its battery: {sample.health.lower().replace('_', ' ')}"
+    return None
+
+
+def level_of(celsius: float, before: int, limits: GuardLimits) -> int:
+    reached = (celsius >= limits.warn_celsius) + (celsius >= limits.drain_celsius)
+    kept = (celsius >= limits.warn_celsius - RELIEF_CELSIUS) + (
+        celsius >= limits.drain_celsius - RELIEF_CELSIUS
+    )
+    return max(reached, min(before, kept))
+
+
+def take(turn: Turn, name: str, sample: Sample) -> None:
+    """A new sample of a phone."""
+    phone = turn.phone(name)
+    if phone.sample is not None and sample.time <= phone.sample.time:
+        return
+    phone.sample = sample
+    phone.heard = max(phone.heard, sample.time)
+    phone.problem = None
+    if phone.silent:
+        phone.silent = False
+        turn.note(name, "tells the state of its battery again")
+        turn.settled("silent", name)
+    if phone.latch is None and (why := fatal(sample, turn.limits)):
+        latch(turn, name, why)
+    _heat(turn, name, phone, sample)
+
+
+def latch(turn: Turn, name: str, why: str) -> None:
+    """From here on its power is off and it takes no jobs until a person clears it."""
+    turn.phone(name).latch = Latch(why, turn.now)
+    turn.note(name, f"latched: {why}")
+    turn.order(f"kill:{name}", Order(why, turn.now))
+
+
+def _heat(turn: Turn, name: str, phone: PhoneMemory, sample: Sample) -> None:
+    level = level_of(sample.celsius, phone.level, turn.limits)
+    if level == phone.level:
+        return
+    words = ("cool again", "warm", "hot")
+    turn.note(name, f"{words[level]}: {sample.celsius:.1f} °C")
+    if level == HOT:
+        phone.hot_since = turn.now
+    elif phone.level == HOT:
+        phone.hot_since = None
+        turn.settled("hot", name)
+    phone.level = level
+
+
+def listen(turn: Turn, name: str) -> None:
+    """Whether a phone that may be charging, or computes, has said nothing for too long."""
+    phone, limits = turn.phone(name), turn.limits
+    if phone.silent or turn.now - phone.heard <= limits.silent_seconds:
+        return
+    if phone.sample is not None and not phone.sample.plugged and turn.run(name) is None:
+        return
+    phone.silent = True
+    turn.note(name, "tells nothing of its battery while it may be charging, or computes")
+    way = (
+        "its power is cut, which nothing proves"
+        if name in turn.layout.feeder
+        else "the rack file has no outlet for it: pull its plug"
+    )
+    reason = f" ({phone.problem})" if phone.problem else ""
+    turn.call(
+        "silent",
+        name,
+        f"{name} has told nothing of its battery for {limits.silent_seconds / 60:.0f} min while it "
+        f"may be charging, or computes{reason}; {way}",
+    )
+
+
+def stay_hot(turn: Turn, name: str) -> None:
+    """Call a person for a phone that does not cool down whatever is done."""
+    phone = turn.phone(name)
+    if phone.level < HOT or phone.hot_since is None or phone.latch is not None:
+        return
+    waited = turn.now - phone.hot_since
+    helpless = name not in turn.layout.feeder and turn.run(name) is None
+    if waited > (STOP_AFTER_SECONDS if helpless else CALL_WHEN_HOT_SECONDS):
+        celsius = f"{phone.sample.celsius:.1f} °C" if phone.sample else "too hot"
+        turn.call("hot", name, f"{name} stays at {celsius}: fans, air, its neighbours")

@@ -1,0 +1,157 @@
+"""guard's commands as a person calls them: status, clear, replay."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from desk import Desk
+
+from fleetctl.cli.main import cli
+from fleetctl.guard.journal import Journal
+from fleetctl.guard.kept import GuardRuns, Kept
+from fleetctl.guard.memory import Memory
+from fleetctl.rack import InputError, RackPaths
+from fleetctl.state import State
+
+RACK = """\
+rack: lab
+network: {cidr: 192.0.2.0/24, medium: wifi}
+phones: [192.0.2.20-22]
+power: {command: [hub, "{state}", "{outlet}"], outlets: {a: phone001, strip: "phone[002-003]"}}
+"""
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RackPaths:
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PHONERACK_RACK", str(tmp_path / "rack.yml"))
+    monkeypatch.setenv("COLUMNS", "80")
+    (tmp_path / "rack.yml").write_text(RACK)
+    made = RackPaths("lab")
+    made.ensure()
+    return made
+
+
+def guard(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["guard", *arguments])
+
+
+def status() -> Result:
+    """`return_value` is the exit code, as main takes it."""
+    return CliRunner().invoke(cli, ["guard", "status"], standalone_mode=False)
+
+
+def latched(paths: RackPaths) -> Memory:
+    """A rack of which phone001 was latched a moment ago."""
+    desk = Desk()
+    desk.now = time.time() - 30
+    desk.memory = Memory(desk.now)
+    desk.celsius["phone001"] = 51.0
+    desk.go(20)
+    kept = Kept(paths)
+    kept.make()
+    kept.save(desk.memory)
+    return desk.memory
+
+
+def test_status_says_that_nobody_watches(paths: RackPaths) -> None:
+    done = status()
+    assert done.return_value == 1
+    assert "no guard watches this rack: start `fleetctl guard`" in done.stderr
+    assert "phone001" in done.stdout
+
+
+def test_status_shows_what_is_cut_off_and_whom_guard_calls(paths: RackPaths) -> None:
+    latched(paths)
+    with Kept(paths).alone():
+        done = status()
+        document = json.loads(guard("status", "-o", "json").stdout)
+    assert done.return_value == 3
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith("phone001")]
+    assert row.split()[:5] == ["phone001", "51.0", "50%", "off", "a"]
+    assert "LATCHED" in row
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert "! latched: phone001: its battery had 51.0 °C" in done.stderr
+    assert document["schema"] == 1
+    first, second, _ = document["phones"]
+    assert first["latched"] == "its battery had 51.0 °C (limit 50)"
+    assert second["outlet"] == "strip"
+    assert document["process"]
+    assert [call["what"] for call in document["calls"]] == ["latched"]
+
+
+def test_a_second_guard_is_refused(paths: RackPaths) -> None:
+    with Kept(paths).alone():
+        done = guard()
+    assert isinstance(done.exception, GuardRuns)
+    assert done.exception.exit_code == 5
+
+
+def test_clear_needs_a_reason_and_something_to_clear(paths: RackPaths) -> None:
+    assert guard("clear", "phone001").exit_code == 2
+    for words, expected in (
+        (("phone001", "--why", "x"), "phone001 is not cut off by guard"),
+        (("phone001", "--why", " "), "--why needs a reason"),
+        (("phone[001-002]", "--why", "x"), "is 2 phones; name one"),
+        (("phone009", "--why", "x"), "no phone phone009 in this rack"),
+    ):
+        done = guard("clear", *words)
+        assert isinstance(done.exception, InputError)
+        assert expected in str(done.exception)
+
+
+def test_clear_leaves_word_for_the_guard_that_comes(paths: RackPaths) -> None:
+    latched(paths)
+    done = guard("clear", "phone001", "--why", "new battery")
+    assert done.exit_code == 0
+    assert "cleared as soon as `fleetctl guard` runs again" in done.stderr
+    (why,) = Kept(paths).clears().values()
+    assert why.startswith("new battery (")
+
+
+def test_clear_says_when_the_guard_does_not_take_it_up(
+    paths: RackPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fleetctl.cli.guard.CLEAR_LIMIT_SECONDS", 0.1)
+    latched(paths)
+    with Kept(paths).alone():
+        done = guard("clear", "phone001", "--why", "new battery")
+    assert isinstance(done.exception, InputError)
+    assert "does not take it up; restart it" in str(done.exception)
+
+
+def test_a_recorded_day_under_other_limits(paths: RackPaths, tmp_path: Path) -> None:
+    desk = Desk()
+    journal = Journal(tmp_path / "days", warn_celsius=40)
+    journal.begin(desk.now, desk.memory)
+    desk.journal = journal
+    desk.celsius["phone001"] = 41.0
+    desk.go(20)
+    journal.close()
+    (day,) = (tmp_path / "days").glob("*.jsonl")
+    plain = guard("--replay", str(day))
+    assert plain.stdout.splitlines() == [f"{_clock(desk.now - 19)} phone001: warm: 41.0 °C"]
+
+    file = tmp_path / "rack.yml"
+    file.write_text(RACK + "guard: {warn_celsius: 30, drain_celsius: 35, cut_celsius: 40}\n")
+    document = json.loads(guard("--replay", str(day), "-o", "json").stdout)
+    done = [line["do"] for line in document["decisions"]]
+    assert {"drain", "kill", "switch", "call"} <= set(done)
+    last = document["decisions"][-1]
+    assert (last["do"], last["what"]) == ("call", "latched"), "its cut is taken to have worked"
+    with State(paths.state_db) as state:
+        assert state.phones() == {}
+
+
+def _clock(moment: float) -> str:
+    return time.strftime("%H:%M:%S", time.gmtime(moment))
+
+
+def test_a_file_that_is_no_day_is_refused(paths: RackPaths, tmp_path: Path) -> None:
+    done = guard("--replay", str(tmp_path / "rack.yml"))
+    assert isinstance(done.exception, InputError)
+    assert "rack.yml:1: no line of guard's log" in str(done.exception)
