@@ -1,25 +1,67 @@
-"""`fleetctl drain NODES --why REASON`"""
+"""`fleetctl drain NODES --why REASON [--until WHEN]`"""
 
 from __future__ import annotations
 
-import getpass
+import time
+from typing import TYPE_CHECKING
 
 import click
 
 from fleetctl.cli.common import App, nodes_argument, pass_app
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fleetctl.state import Drain
+
 
 @click.command()
 @nodes_argument
 @click.option("--why", required=True, help="Reason, for whoever looks next.")
+@click.option(
+    "--until",
+    metavar="WHEN",
+    help="End by itself then: 90m, 2d12h, 18:30, '2027-03-01 18:30'.",
+)
 @pass_app
-def command(app: App, nodes: tuple[str, ...], why: str) -> None:
+def command(app: App, nodes: tuple[str, ...], why: str, until: str | None) -> None:
     """Keep NODES out of new jobs until they are undrained.
 
-    A running job goes on: its phones are draining until it ends. No reboot clears a drain.
+    A running job goes on: its phones are draining until it ends. No reboot clears a drain. Of two
+    drains by the same person the later reason counts, and the later end.
     """
+    from fleetctl.cli.moments import parse_until
+    from fleetctl.rack.nodesets import fold
+    from fleetctl.state.history import moment_text
+    from fleetctl.state.rows import user
+
+    now = time.time()
+    end = None if until is None else parse_until(until, now)
+    if not why.strip():
+        raise click.UsageError("--why is empty: say what the next one who looks has to know.")
+    names = app.select_named(nodes)
+    before = app.state.drain(names, who=user(), why=why, now=now, until=end)
+    _tell_before(before)
+    ends: dict[float | None, list[str]] = {}
+    for name, facts in app.state.phones(now).items():
+        if name in names:
+            drains = facts.drains
+            last = (
+                None if any(d.until is None for d in drains) else max(d.until or 0 for d in drains)
+            )
+            ends.setdefault(last, []).append(name)
+    for moment, members in ends.items():
+        till = "" if moment is None else f" until {moment_text(moment)}"
+        click.echo(f"{fold(members)}: drained{till}", err=True)
+
+
+def _tell_before(before: Mapping[str, Sequence[Drain]]) -> None:
+    """Who had drained them already, and why: all of that still holds."""
     from fleetctl.rack.nodesets import fold
 
-    names = app.select_named(nodes)
-    app.state.drain(names, who=getpass.getuser(), why=why)
-    click.echo(f"{fold(names)}: drained", err=True)
+    said: dict[str, list[str]] = {}
+    for name, drains in before.items():
+        for drain in drains:
+            said.setdefault(f"{drain.by} ({drain.why})", []).append(name)
+    for reason, names in said.items():
+        click.echo(f"{fold(names)}: drained already by {reason}", err=True)

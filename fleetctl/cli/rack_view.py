@@ -18,11 +18,10 @@ from fleetctl.rack.nodesets import fold
 
 if TYPE_CHECKING:
     from fleetctl.checks.alerts import Alert
-    from fleetctl.cli.status_view import Row
+    from fleetctl.cli.status_view import Row, Shown
     from fleetctl.rack import Rack
-    from fleetctl.state.facts import PhoneState
 
-MARKS: dict[PhoneState, str] = {
+MARKS: dict[Shown, str] = {
     "ready": " ",
     "busy": "*",
     "draining": "d",
@@ -30,8 +29,16 @@ MARKS: dict[PhoneState, str] = {
     "suspect": "?",
     "lost": "x",
     "needs-hands": "!",
+    "empty": ".",
 }
-_NAMES = {"*": "busy", "d": "drained", "?": "suspect", "x": "lost", "!": "needs hands"}
+_NAMES = {
+    "*": "busy",
+    "d": "drained",
+    "?": "suspect",
+    "x": "lost",
+    "!": "needs hands",
+    ".": "empty",
+}
 CELL_COLUMNS = 3
 _LABEL_COLUMNS = 8
 _NEAR_CELSIUS = 5.0

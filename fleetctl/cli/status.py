@@ -28,24 +28,26 @@ def command(
 ) -> None:
     """Show NODES, else all phones: state, place, health, job.
 
-    Every phone is asked now. Exit code 4 if none answers. With --facts: model, API level, cores,
+    Every phone is asked now. Exit code 4 if none answers. Of one phone that is named, what is known
+    of it and what has happened to it is shown too. With --facts: model, API level, cores,
     memory, storage, battery, versions; of a phone that does not answer, what it said last.
     """
     if watch and (output == "json" or facts):
         raise click.UsageError("--watch shows a table of vitals; leave out -o json and --facts.")
     names = app.select(nodes)
+    asked = [name for name in names if app.rack.phones[name].enrolled]
     if facts:
-        if not _show_facts(app, names, output):
+        if not _show_facts(app, asked, output):
             ctx.exit(ExitCode.NONE_REACHABLE)
         return
     if watch:
         from fleetctl.cli.watch import watch as keep_looking
 
-        asyncio.run(keep_looking(app, names, lambda vitals: _record(app, vitals)))
+        asyncio.run(keep_looking(app, asked, lambda vitals: _record(app, vitals)))
         return
-    vitals = asyncio.run(_look(app, names))
+    vitals = asyncio.run(_look(app, asked))
     rows = _rows(app, names, vitals)
-    _print(app, rows, output)
+    _print(app, rows, output, with_history=bool(nodes) and len(names) == 1)
     if not any(look.reached for look in vitals.values()):
         ctx.exit(ExitCode.NONE_REACHABLE)
 
@@ -96,12 +98,18 @@ def _rows(app: App, names: list[str], vitals: dict[str, Vitals]) -> list[Row]:
     return make_rows(app.rack, names, app.state.phones(), vitals, time.time())
 
 
-def _print(app: App, rows: list[Row], output: str) -> None:
+def _print(app: App, rows: list[Row], output: str, *, with_history: bool) -> None:
+    """`with_history`: of one phone everything is shown."""
+    from fleetctl.cli import phone_view
     from fleetctl.cli.output import print_json, stdout
     from fleetctl.cli.status_view import as_json, render
 
+    histories = {row.phone.name: app.state.history(row.phone.name) for row in rows if with_history}
     if output == "json":
-        print_json(as_json(app.rack, rows))
+        print_json(as_json(app.rack, rows, histories))
         return
     console = stdout()
     console.print(render(app.rack, rows, console.width))
+    for row in rows:
+        if row.phone.name in histories:
+            console.print(phone_view.render(row.facts, histories[row.phone.name]))

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fleetctl.checks.vitals import Vitals
+from fleetctl.cli.phone_view import facts_json, history_json
 from fleetctl.state.facts import PhoneFacts, PhoneState, derive
+from fleetctl.state.history import moment_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from fleetctl.rack import Phone, Rack
+    from fleetctl.state import Event
+
+type Shown = PhoneState | Literal["empty"]
+"""A place of the rack file without a phone has no state."""
 
 WIDE_COLUMNS = 110
 """Terminals narrower than this do without model and address."""
@@ -21,7 +27,7 @@ WIDE_COLUMNS = 110
 _NAME = "\0"
 """Stands for the phone's name in a remark that others may have too."""
 
-_STYLES: dict[PhoneState, str] = {
+_STYLES: dict[Shown, str] = {
     "ready": "green",
     "busy": "cyan",
     "draining": "yellow",
@@ -29,6 +35,7 @@ _STYLES: dict[PhoneState, str] = {
     "suspect": "magenta",
     "lost": "red",
     "needs-hands": "bold red",
+    "empty": "dim",
 }
 
 
@@ -37,7 +44,7 @@ class Row:
     """One phone as `status` shows it. `seen_seconds` is the age of its last contact."""
 
     phone: Phone
-    state: PhoneState
+    state: Shown
     facts: PhoneFacts
     vitals: Vitals
     seen_seconds: float | None
@@ -64,18 +71,24 @@ def make_rows(
         fact = facts.get(name, PhoneFacts())
         seen = fact.contact.seen
         age_seconds = None if seen is None else max(0.0, now - seen)
-        state = derive(fact, now)
+        state: Shown = derive(fact, now) if rack.phones[name].enrolled else "empty"
         look = vitals.get(name, Vitals())
         rows.append(Row(rack.phones[name], state, fact, look, age_seconds))
     return rows
 
 
-def as_json(rack: Rack, rows: Sequence[Row]) -> dict[str, Any]:
-    """The document of `status -o json`."""
-    return {"rack": rack.name, "phones": [_phone_json(row) for row in rows]}
+def as_json(
+    rack: Rack, rows: Sequence[Row], histories: Mapping[str, Sequence[Event]] | None = None
+) -> dict[str, Any]:
+    """The document of `status -o json`; `histories` of those phones that are shown with theirs."""
+    known = histories or {}
+    return {
+        "rack": rack.name,
+        "phones": [_phone_json(row, known.get(row.phone.name)) for row in rows],
+    }
 
 
-def _phone_json(row: Row) -> dict[str, Any]:
+def _phone_json(row: Row, history: Sequence[Event] | None) -> dict[str, Any]:
     phone, vitals = row.phone, row.vitals
     return {
         "name": phone.name,
@@ -93,11 +106,9 @@ def _phone_json(row: Row) -> dict[str, Any]:
         "iterations": vitals.iterations,
         "loss": vitals.loss,
         "test_accuracy": vitals.test_accuracy,
-        "drains": [
-            {"who": drain.who, "why": drain.why, "origin": drain.origin, "since": drain.since}
-            for drain in row.facts.drains
-        ],
+        **facts_json(row.facts),
         "problem": vitals.problem,
+        "history": None if history is None else history_json(history),
     }
 
 
@@ -179,11 +190,20 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     from fleetctl.rack.nodesets import fold
 
     owners: dict[str, list[str]] = {}
-    for kind in (_problem, _other_door, _drains, _suspicions, _cpuset):
+    for kind in (_empty, _problem, _other_door, _drains, _suspicions, _cpuset):
         for row in rows:
             for text in kind(row):
                 owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
     return [text.replace(_NAME, fold(names)) for text, names in owners.items()]
+
+
+def _empty(row: Row) -> list[str]:
+    if row.state != "empty":
+        return []
+    name = row.phone.name
+    return [
+        f"{name} empty: enrol a phone there (`fleetctl enroll`), or take it out of the rack file"
+    ]
 
 
 def _problem(row: Row) -> list[str]:
@@ -192,7 +212,12 @@ def _problem(row: Row) -> list[str]:
 
 
 def _drains(row: Row) -> list[str]:
-    return [f"{row.phone.name} drained by {drain.who}: {drain.why}" for drain in row.facts.drains]
+    return [
+        f"{row.phone.name} drained by {drain.by}"
+        + (f" until {moment_text(drain.until)}" if drain.until is not None else "")
+        + f": {drain.why}"
+        for drain in row.facts.drains
+    ]
 
 
 def _other_door(row: Row) -> list[str]:

@@ -125,7 +125,9 @@ def candidates(
     held: dict[str, str] = {}
     for phone in rack.ring(named or None):
         known = facts.get(phone, PhoneFacts())
-        if known.drains:
+        if not rack.phones[phone].enrolled:
+            refused[phone] = "an empty place of the rack file; `fleetctl enroll` a phone there"
+        elif known.drains:
             drain = known.drains[0]
             refused[phone] = f"drained by {drain.who} ({drain.why})"
         elif phone in avoid:

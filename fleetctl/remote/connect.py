@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 
@@ -23,30 +26,71 @@ _RETRY_PAUSE_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What proves the two ends to each other; the certificate is used when it is there."""
+    """What proves the two ends to each other; the certificate is used when it is there.
+
+    Reading keys and known hosts costs as much as a handshake, and known hosts grow with the rack:
+    both are read once for all phones, and again when a file has changed.
+    """
 
     known_hosts: Path
     key: Path
     certificate: Path
+    _read: dict[str, tuple[object, Any]] = field(default_factory=dict, compare=False, repr=False)
 
-    def client_keys(self) -> list[str | tuple[str, str]]:
+    def client_keys(self) -> list[asyncssh.SSHKeyPair]:
         """The operator's key, with its certificate once the authority has signed one."""
+        return self._kept("keys", self._load_keys, self.key, self.certificate)
+
+    def hosts(self) -> asyncssh.SSHKnownHosts | None:
+        """The keys and authorities that are known; None where the file is missing."""
+        return self._kept("hosts", self._load_hosts, self.known_hosts)
+
+    def _kept[Value](self, what: str, load: Callable[[], Value], *files: Path) -> Value:
+        now = [_mark(file) for file in files]
+        if what not in self._read or self._read[what][0] != now:
+            self._read[what] = (now, load())
+        value: Value = self._read[what][1]
+        return value
+
+    def _load_keys(self) -> list[asyncssh.SSHKeyPair]:
         if not self.key.exists():
             return []
         if self.certificate.exists():
-            # Both: a phone that is only enrolled knows the key, not yet the authority.
-            return [(str(self.key), str(self.certificate)), str(self.key)]
-        return [str(self.key)]
+            # Both ways: a phone that is only enrolled knows the key, not yet the authority.
+            return list(asyncssh.load_keypairs((str(self.key), str(self.certificate))))
+        return list(asyncssh.load_keypairs(str(self.key)))
+
+    def _load_hosts(self) -> asyncssh.SSHKnownHosts | None:
+        if not self.known_hosts.exists():
+            return None
+        return asyncssh.read_known_hosts(str(self.known_hosts))
+
+
+def _mark(file: Path) -> tuple[int, int, int] | None:
+    """Changes when the file is replaced or written."""
+    try:
+        status = file.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 async def connect(
-    phone: str, address: str, identity: Identity, port: int = PORT
+    phone: str,
+    address: str,
+    identity: Identity,
+    port: int = PORT,
+    bound: AbstractAsyncContextManager[object] | None = None,
 ) -> asyncssh.SSHClientConnection:
-    """Connect and verify the host key under the phone's name. Raises PhoneError."""
-    _require_known(phone, identity.known_hosts)
+    """Connect and verify the host key under the phone's name. Raises PhoneError.
+
+    `bound` is held for the handshake only, which is this machine's work: who does not answer keeps
+    nobody from trying the others.
+    """
+    _require_known(phone, identity)
     for attempt in range(_ATTEMPTS):
         try:
-            return await _attempt(phone, address, port, identity)
+            return await _attempt(phone, address, port, identity, bound or nullcontext())
         except (ConnectionResetError, asyncssh.ConnectionLost) as error:
             # Lost before it was up: a dropped handshake under load. Worth one more try.
             if attempt == _ATTEMPTS - 1:
@@ -57,28 +101,33 @@ async def connect(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _require_known(phone: str, known_hosts: Path) -> None:
-    if known_hosts.exists():
-        keys, authorities, *_ = asyncssh.read_known_hosts(str(known_hosts)).match(phone, "", None)
+def _require_known(phone: str, identity: Identity) -> None:
+    known = identity.hosts()
+    if known is not None:
+        keys, authorities, *_ = known.match(phone, "", None)
         if keys or authorities:
             return
-    raise faults.not_enrolled(phone, str(known_hosts))
+    raise faults.not_enrolled(phone, str(identity.known_hosts))
 
 
 async def _attempt(
-    phone: str, address: str, port: int, identity: Identity
+    phone: str,
+    address: str,
+    port: int,
+    identity: Identity,
+    bound: AbstractAsyncContextManager[object],
 ) -> asyncssh.SSHClientConnection:
     sock = await _open_socket(address, port)
     try:
         await _await_greeting(sock, phone, address)
-        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
+        async with bound, asyncio.timeout(CONNECT_LIMIT_SECONDS):
             return await asyncssh.connect(
                 address,
                 port,
                 sock=sock,
                 username=USER,
                 host_key_alias=phone,
-                known_hosts=str(identity.known_hosts),
+                known_hosts=identity.hosts(),
                 client_keys=identity.client_keys(),
                 agent_path=None,
                 config=[],

@@ -89,10 +89,9 @@ class Fleet:
             kept = self._connections.get(name)
             if kept is not None and not kept.is_closed():
                 return kept
-            async with self._bound:
-                made = await connect.connect(
-                    name, self._addresses[name], self._identity, self._port
-                )
+            made = await connect.connect(
+                name, self._addresses[name], self._identity, self._port, self._bound
+            )
             self._connections[name] = made
             return made
 

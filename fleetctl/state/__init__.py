@@ -1,7 +1,9 @@
 """What the rack file does not know about its phones, kept in SQLite."""
 
+from fleetctl.state.errors import Drained, Held, StateError
 from fleetctl.state.facts import (
     AdbTry,
+    Allocation,
     Contact,
     Drain,
     Health,
@@ -10,13 +12,16 @@ from fleetctl.state.facts import (
     Revocations,
     derive,
 )
-from fleetctl.state.store import Drained, Held, State, StateError
+from fleetctl.state.history import Event
+from fleetctl.state.store import State
 
 __all__ = [
     "AdbTry",
+    "Allocation",
     "Contact",
     "Drain",
     "Drained",
+    "Event",
     "Health",
     "Held",
     "Holding",

@@ -17,22 +17,42 @@ NEEDS_HANDS_AFTER_SECONDS = 900.0
 class Drain:
     """A reason why a phone takes no new jobs. `who` is a person, or the check that set it.
 
-    All times are seconds since the epoch.
+    All times are seconds since the epoch. One with `until` ends by itself then.
     """
 
     who: str
     why: str
     origin: Origin
     since: float
+    until: float | None = None
+
+    @property
+    def by(self) -> str:
+        """`who`, told apart from a person of the same name."""
+        return f"check {self.who}" if self.origin == "check" else self.who
+
+    def holds(self, now: float) -> bool:
+        return self.until is None or now < self.until
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Result of the last preflight or check of the phone."""
+    """Result of the last preflight or check of the phone; `who` looked, None if nobody noted it."""
 
     status: Status
     message: str
     time: float
+    who: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Who gave the phone to its run, why and when; who and why are None if nobody noted them."""
+
+    run: str
+    since: float
+    who: str | None = None
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +110,8 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class PhoneFacts:
-    """Everything the state knows about one phone; `run` is the run that holds it."""
+    """Everything the state knows about one phone; `run` is the run that holds it, `allocation`
+    tells more of that."""
 
     drains: tuple[Drain, ...] = ()
     health: Health | None = None
@@ -98,16 +119,18 @@ class PhoneFacts:
     contact: Contact = Contact()
     adb: AdbTry | None = None
     revocations: Revocations | None = None
+    allocation: Allocation | None = None
 
 
 def derive(facts: PhoneFacts, now: float) -> PhoneState:
     """The state of a phone. It is never stored, so no event can forget to update it.
 
-    A drain stays until somebody lifts it, whatever else happens to the phone. A phone that was
+    A drain stays until somebody lifts it, or its time is over, whatever else happens to the phone.
+    A phone that was
     away, or that nobody has seen yet, is suspect until a health check since then was good; one
     that would still accept revoked keys is suspect until it has the new list.
     """
-    if facts.drains:
+    if any(drain.holds(now) for drain in facts.drains):
         return "draining" if facts.run else "drained"
     contact, health = facts.contact, facts.health
     if contact.missed_since is not None:

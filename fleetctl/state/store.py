@@ -1,21 +1,19 @@
-"""The state database: SQLite, safe for several processes at once."""
+"""What the rack file does not know about its phones, safe for several processes at once."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from fleetctl.errors import ExitCode, FleetError
-from fleetctl.rack.files import is_full
+from fleetctl.state import history, rows
+from fleetctl.state.database import Database
+from fleetctl.state.errors import Drained, Held
 from fleetctl.state.facts import (
-    AdbTry,
     Contact,
     Drain,
     Health,
@@ -23,93 +21,23 @@ from fleetctl.state.facts import (
     Origin,
     PhoneFacts,
     PhoneState,
-    Revocations,
     Status,
     derive,
 )
-
-_SCHEMA_1 = """
-CREATE TABLE drains (
-    phone TEXT NOT NULL, who TEXT NOT NULL, origin TEXT NOT NULL, why TEXT NOT NULL,
-    since REAL NOT NULL, PRIMARY KEY (phone, origin, who));
-CREATE TABLE health (
-    phone TEXT PRIMARY KEY, status TEXT NOT NULL, message TEXT NOT NULL, time REAL NOT NULL);
-CREATE TABLE contacts (
-    phone TEXT PRIMARY KEY, seen REAL, missed_since REAL, returned REAL);
-CREATE TABLE allocations (
-    phone TEXT PRIMARY KEY, run TEXT NOT NULL, since REAL NOT NULL);
-"""
-
-_SCHEMA_2 = """
-ALTER TABLE contacts ADD COLUMN why TEXT;
-CREATE TABLE adb_tries (
-    phone TEXT PRIMARY KEY, time REAL NOT NULL, answered INTEGER NOT NULL);
-CREATE TABLE revocations (phone TEXT PRIMARY KEY, seen INTEGER NOT NULL);
-CREATE TABLE wanted_revocations (version INTEGER NOT NULL);
-INSERT INTO wanted_revocations VALUES (0);
-"""
-
-_SCHEMA_3 = """
-CREATE TABLE facts (phone TEXT PRIMARY KEY, time REAL NOT NULL, facts TEXT NOT NULL);
-"""
-
-_SCHEMA_4 = """
-CREATE TABLE holdings (
-    phone TEXT NOT NULL, data TEXT NOT NULL, manifest TEXT NOT NULL, files INTEGER NOT NULL,
-    of_files INTEGER NOT NULL, time REAL NOT NULL, PRIMARY KEY (phone, data));
-"""
-
-_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3, _SCHEMA_4)
-"""Statements that lead from each version of the database to the next; the first makes it."""
-
-SCHEMA_VERSION = len(_MIGRATIONS)
-
-_BUSY_SECONDS = 20.0
-
-
-class StateError(FleetError):
-    """The state database cannot be used."""
-
-
-class Held(FleetError):
-    """Phones belong to other runs; `holders` maps each to its run."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.HELD
-
-    def __init__(self, holders: Mapping[str, str]) -> None:
-        self.holders = dict(holders)
-        held = ", ".join(f"{phone} by run {run}" for phone, run in self.holders.items())
-        super().__init__(
-            f"held: {held}; choose other phones, or `fleetctl stop {next(iter(holders.values()))}`"
-        )
-
-
-class Drained(FleetError):
-    """Phones are drained; `drains` maps each to one of its drains."""
-
-    exit_code: ClassVar[ExitCode] = ExitCode.PREFLIGHT_REFUSED
-
-    def __init__(self, drains: Mapping[str, Drain]) -> None:
-        self.drains = dict(drains)
-        reasons = ", ".join(
-            f"{phone} by {drain.who} ({drain.why})" for phone, drain in self.drains.items()
-        )
-        super().__init__(f"drained: {reasons}; choose other phones, or `fleetctl undrain` them")
+from fleetctl.state.history import Event
 
 
 class State:
     """Drains, health, allocation and last contact of the phones of one rack.
 
-    Every call is one transaction. Times are seconds since the epoch; `now` is for tests.
+    Every call is one transaction, which also writes down what it changed: a process that is
+    killed, or a disk that is full, leaves all of it or nothing. `who` acts, else the user of this
+    process. Times are seconds since the epoch; `now` is for tests. Everything raises StateError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
-            self._prepare()
-        except sqlite3.DatabaseError as problem:
-            raise StateError(f"{path}: {problem}; {_cure(problem, path)}") from problem
+    def __init__(self, path: Path, who: str | None = None) -> None:
+        self._database = Database(path)
+        self._who = who or rows.user()
 
     def __enter__(self) -> Self:
         return self
@@ -132,39 +60,79 @@ class State:
         why: str,
         origin: Origin = "person",
         now: float | None = None,
-    ) -> None:
-        """Keep `phones` out of new runs. The same `who` once more replaces the reason."""
-        since = _time(now)
-        rows = [(phone, who, origin, why, since) for phone in phones]
-        with self._transaction() as database:
-            database.executemany("INSERT OR REPLACE INTO drains VALUES (?, ?, ?, ?, ?)", rows)
+        *,
+        until: float | None = None,
+    ) -> dict[str, list[Drain]]:
+        """Keep `phones` out of new runs; with `until` the drain ends by itself then.
 
-    def undrain(self, phones: Iterable[str], check: str | None = None) -> list[str]:
+        The same `who` once more replaces the reason. What a person wanted is never cut short by
+        that: of two ends the later counts. Returns the drains that held before.
+        """
+        moment, names = _time(now), list(phones)
+        with self._database.transaction() as database:
+            rows.end_drains(database, moment)
+            before = rows.drains(database)
+            for phone in names:
+                own = [d for d in before.get(phone, ()) if (d.who, d.origin) == (who, origin)]
+                end = until
+                if own and origin == "person":
+                    end = (
+                        None if until is None or own[0].until is None else max(until, own[0].until)
+                    )
+                drain = Drain(who, why, origin, moment, end)
+                rows.put(database, "drains", phone, who, origin, why, moment, end)
+                told = why if end is None else f"{why} (until {history.moment_text(end)})"
+                history.note(database, [Event(phone, moment, "drained", drain.by, told)])
+        return {phone: before[phone] for phone in names if phone in before}
+
+    def undrain(
+        self, phones: Iterable[str], check: str | None = None, now: float | None = None
+    ) -> list[str]:
         """Lift all drains of `phones`; a `check` lifts only those that it set itself.
 
         Returns the phones that have no drain left.
         """
-        names = list(phones)
-        with self._transaction() as database:
+        moment, names = _time(now), list(phones)
+        with self._database.transaction() as database:
+            rows.end_drains(database, moment)
+            before = rows.drains(database)
             for phone in names:
-                if check is None:
-                    database.execute("DELETE FROM drains WHERE phone = ?", (phone,))
-                else:
-                    database.execute(
-                        "DELETE FROM drains WHERE phone = ? AND origin = 'check' AND who = ?",
-                        (phone, check),
-                    )
-            still = {phone for (phone,) in database.execute("SELECT phone FROM drains")}
-        return [phone for phone in names if phone not in still]
+                for drain in before.get(phone, ()):
+                    if check is None or (drain.origin, drain.who) == ("check", check):
+                        database.execute(
+                            "DELETE FROM drains WHERE phone = ? AND origin = ? AND who = ?",
+                            (phone, drain.origin, drain.who),
+                        )
+                        told = f"drain by {drain.by}: {drain.why}"
+                        who = self._who if check is None else drain.by
+                        history.note(database, [Event(phone, moment, "undrained", who, told)])
+            left = rows.drains(database)
+        return [phone for phone in names if phone not in left]
 
     def record_health(
-        self, phone: str, status: Status, message: str = "", now: float | None = None
+        self,
+        phone: str,
+        status: Status,
+        message: str = "",
+        now: float | None = None,
+        *,
+        who: str | None = None,
     ) -> None:
-        with self._transaction() as database:
-            database.execute(
-                "INSERT OR REPLACE INTO health VALUES (?, ?, ?, ?)",
-                (phone, status, message, _time(now)),
-            )
+        """Note how a phone is by the look of `who`."""
+        found = Health(status, message, _time(now), who or self._who)
+        self.record_healths({phone: found})
+
+    def record_healths(self, healths: Mapping[str, Health]) -> None:
+        """`record_health` of many; what is as before is no event."""
+        with self._database.transaction() as database:
+            before = rows.healths(database)
+            for phone, found in healths.items():
+                who = found.who or self._who
+                rows.put(database, "health", phone, found.status, found.message, found.time, who)
+                known = before.get(phone)
+                if known is None or (known.status, known.message) != (found.status, found.message):
+                    told = f"{found.status}: {found.message}" if found.message else found.status
+                    history.note(database, [Event(phone, found.time, "health", who, told)])
 
     def record_contact(
         self,
@@ -175,38 +143,37 @@ class State:
     ) -> None:
         """Note which phones answered just now over ssh and which did not, and why not."""
         moment, reasons = _time(now), why or {}
-        with self._transaction() as database:
-            before = _contacts(database)
+        with self._database.transaction() as database:
+            before = rows.contacts(database)
             for phone, reached in answered.items():
                 known = before.get(phone, Contact())
                 after = known.after(reached, moment, reasons.get(phone))
-                database.execute(
-                    "INSERT OR REPLACE INTO contacts VALUES (?, ?, ?, ?, ?)",
-                    (phone, after.seen, after.missed_since, after.returned, after.why),
-                )
+                rows.put(database, "contacts", phone, *astuple(after))
+                if kind := _contact_event(known, after):
+                    told = after.why or "" if kind == "lost" else ""
+                    history.note(database, [Event(phone, moment, kind, self._who, told)])
 
     def record_adb(self, answered: Mapping[str, bool], now: float | None = None) -> None:
         """Note which phones answered just now over adb and which did not."""
-        rows = [(phone, _time(now), yes) for phone, yes in answered.items()]
-        with self._transaction() as database:
-            database.executemany("INSERT OR REPLACE INTO adb_tries VALUES (?, ?, ?)", rows)
+        with self._database.transaction() as database:
+            for phone, yes in answered.items():
+                rows.put(database, "adb_tries", phone, _time(now), yes)
 
     def record_revocations(self, seen: Mapping[str, int]) -> None:
         """Note with which version of the list of revoked keys phones were seen."""
-        with self._transaction() as database:
-            database.executemany(
-                "INSERT OR REPLACE INTO revocations VALUES (?, ?)", list(seen.items())
-            )
+        with self._database.transaction() as database:
+            for phone, version in seen.items():
+                rows.put(database, "revocations", phone, version)
 
     def wanted_revocations(self) -> int:
         """Version of the list of revoked keys that every phone shall have; 0 is an empty list."""
-        with self._transaction("DEFERRED") as database:
+        with self._database.transaction("DEFERRED") as database:
             (version,) = database.execute("SELECT version FROM wanted_revocations").fetchone()
         return int(version)
 
     def want_revocations(self, version: int) -> None:
         """The version of the list of revoked keys that every phone shall have."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             database.execute("UPDATE wanted_revocations SET version = ?", (version,))
 
     def record_facts(
@@ -214,40 +181,44 @@ class State:
     ) -> None:
         """Keep what phones said about themselves; what they said before goes."""
         moment = _time(now)
-        rows = [(phone, moment, json.dumps(said)) for phone, said in facts.items()]
-        with self._transaction() as database:
-            database.executemany("INSERT OR REPLACE INTO facts VALUES (?, ?, ?)", rows)
+        with self._database.transaction() as database:
+            for phone, said in facts.items():
+                rows.put(database, "facts", phone, moment, json.dumps(said))
 
     def facts(self) -> dict[str, tuple[float, dict[str, Any]]]:
         """What each phone last said about itself, and when."""
-        with self._transaction("DEFERRED") as database:
-            rows = database.execute("SELECT phone, time, facts FROM facts").fetchall()
-        return {phone: (moment, json.loads(said)) for phone, moment, said in rows}
+        with self._database.transaction("DEFERRED") as database:
+            found = database.execute("SELECT phone, time, facts FROM facts").fetchall()
+        return {phone: (moment, json.loads(said)) for phone, moment, said in found}
 
     def record_holdings(self, holdings: Iterable[Holding]) -> None:
         """Note what phones hold of data sets; a phone with no file of one is struck out."""
-        with self._transaction() as database:
+        with self._database.transaction() as database:
             for each in holdings:
                 database.execute(
                     "DELETE FROM holdings WHERE phone = ? AND data = ?", (each.phone, each.data)
                 )
                 if each.files:
-                    row = astuple(each)
-                    database.execute("INSERT INTO holdings VALUES (?, ?, ?, ?, ?, ?)", row)
+                    rows.put(database, "holdings", *astuple(each))
 
     def holdings(self) -> list[Holding]:
         """What phones held of data sets when they were last asked, by data set and phone."""
-        with self._transaction("DEFERRED") as database:
-            rows = database.execute("SELECT * FROM holdings ORDER BY data, phone").fetchall()
-        return [Holding(*row) for row in rows]
+        with self._database.transaction("DEFERRED") as database:
+            found = database.execute("SELECT * FROM holdings ORDER BY data, phone").fetchall()
+        return [Holding(*row) for row in found]
 
-    def forget(self, phones: Iterable[str], *, keep_drains: bool = False) -> None:
-        """Drop all that is known of `phones`: others will bear their names. Raises Held."""
-        names = list(phones)
+    def forget(
+        self, phones: Iterable[str], *, keep_drains: bool = False, now: float | None = None
+    ) -> None:
+        """Drop all that is known of `phones`, but for their history: others will bear their names.
+
+        Raises Held.
+        """
+        names, moment = list(phones), _time(now)
         tables = ["health", "contacts", "adb_tries", "revocations", "facts", "holdings"]
         tables += [] if keep_drains else ["drains"]
-        with self._transaction() as database:
-            holders = dict(database.execute("SELECT phone, run FROM allocations"))
+        with self._database.transaction() as database:
+            holders = {phone: held.run for phone, held in rows.allocations(database).items()}
             if held := {phone: holders[phone] for phone in names if phone in holders}:
                 raise Held(held)
             for table in tables:
@@ -255,75 +226,96 @@ class State:
                     f"DELETE FROM {table} WHERE phone = ?",  # noqa: S608  names of ours
                     [(phone,) for phone in names],
                 )
+            told = "its phone left this place" + (", drains stay" if keep_drains else "")
+            history.note(
+                database, [Event(phone, moment, "forgotten", self._who, told) for phone in names]
+            )
 
-    def allocate(self, run: str, phones: Collection[str], now: float | None = None) -> None:
+    def allocate(
+        self,
+        run: str,
+        phones: Collection[str],
+        now: float | None = None,
+        *,
+        who: str | None = None,
+        why: str = "",
+    ) -> None:
         """Give all `phones` to `run`, or none of them: raises Held or Drained."""
-        since = _time(now)
-        with self._transaction() as database:
-            holders = dict(database.execute("SELECT phone, run FROM allocations"))
-            held = {phone: holders[phone] for phone in phones if holders.get(phone, run) != run}
-            if held:
-                raise Held(held)
-            drains = _drains(database)
+        moment, actor = _time(now), who or self._who
+        with self._database.transaction() as database:
+            rows.end_drains(database, moment)
+            known = rows.allocations(database)
+            held = {phone: known[phone].run for phone in phones if phone in known}
+            if taken := {phone: holder for phone, holder in held.items() if holder != run}:
+                raise Held(taken)
+            drains = rows.drains(database)
             drained = {phone: drains[phone][0] for phone in phones if phone in drains}
             if drained:
                 raise Drained(drained)
+            for phone in phones:
+                if phone not in held:
+                    rows.put(database, "allocations", phone, run, moment, actor, why or None)
+                    told = f"to run {run}" + (f": {why}" if why else "")
+                    history.note(database, [Event(phone, moment, "allocated", actor, told)])
+
+    def release(
+        self,
+        run: str,
+        now: float | None = None,
+        *,
+        phones: Iterable[str] | None = None,
+        why: str = "",
+    ) -> None:
+        """Give back all phones of `run`, or only those of `phones` that it holds."""
+        moment, only = _time(now), None if phones is None else set(phones)
+        with self._database.transaction() as database:
+            mine = [
+                phone
+                for phone, held in rows.allocations(database).items()
+                if held.run == run and (only is None or phone in only)
+            ]
             database.executemany(
-                "INSERT OR REPLACE INTO allocations VALUES (?, ?, ?)",
-                [(phone, run, since) for phone in phones],
+                "DELETE FROM allocations WHERE phone = ?", [(phone,) for phone in mine]
+            )
+            told = f"by run {run}" + (f": {why}" if why else "")
+            history.note(
+                database, [Event(phone, moment, "released", self._who, told) for phone in mine]
             )
 
-    def release(self, run: str, *, phones: Iterable[str] | None = None) -> None:
-        """Give back all phones of `run`, or only those of `phones` that it holds."""
-        with self._transaction() as database:
-            if phones is None:
-                database.execute("DELETE FROM allocations WHERE run = ?", (run,))
-            else:
-                database.executemany(
-                    "DELETE FROM allocations WHERE run = ? AND phone = ?",
-                    [(run, phone) for phone in phones],
-                )
+    def phones(self, now: float | None = None) -> dict[str, PhoneFacts]:
+        """Facts by phone; a phone that is not in here has none yet (`PhoneFacts()`).
 
-    def phones(self) -> dict[str, PhoneFacts]:
-        """Facts by phone; a phone that is not in here has none yet (`PhoneFacts()`)."""
-        with self._transaction("DEFERRED") as database:
-            drains, contacts = _drains(database), _contacts(database)
-            runs = dict(database.execute("SELECT phone, run FROM allocations"))
-            health = {
-                phone: Health(*rest)
-                for phone, *rest in database.execute(
-                    "SELECT phone, status, message, time FROM health"
-                )
-            }
-            adb = {
-                phone: AdbTry(moment, bool(answered))
-                for phone, moment, answered in database.execute(
-                    "SELECT phone, time, answered FROM adb_tries"
-                )
-            }
-            revocations = {
-                phone: Revocations(seen, wanted)
-                for phone, seen, wanted in database.execute(
-                    "SELECT phone, seen, version FROM revocations, wanted_revocations"
-                )
-            }
-        names = {*drains, *contacts, *runs, *health, *adb, *revocations}
+        A drain whose time is over is not among them.
+        """
+        with self._database.transaction("DEFERRED") as database:
+            drains, contacts = rows.drains(database, _time(now)), rows.contacts(database)
+            allocations, healths = rows.allocations(database), rows.healths(database)
+            adb, revocations = rows.adb_tries(database), rows.revocations(database)
+        names = {*drains, *contacts, *allocations, *healths, *adb, *revocations}
         return {
             name: PhoneFacts(
                 drains=tuple(drains.get(name, ())),
-                health=health.get(name),
-                run=runs.get(name),
+                health=healths.get(name),
+                run=held.run if (held := allocations.get(name)) else None,
                 contact=contacts.get(name, Contact()),
                 adb=adb.get(name),
                 revocations=revocations.get(name),
+                allocation=held,
             )
             for name in sorted(names)
         }
 
+    def history(self, phone: str, now: float | None = None) -> list[Event]:
+        """What happened to a phone, oldest first; a drain that has ended by itself among it."""
+        with self._database.transaction("DEFERRED") as database:
+            events = history.read(database, phone) + rows.ended(database, phone, _time(now))
+        return sorted(events, key=lambda event: event.time)
+
     def groups(self, now: float | None = None) -> dict[str, list[str]]:
         """Node groups that the state makes. `drained` holds draining phones too,
         `lost` those that need hands."""
-        moment, facts = _time(now), self.phones()
+        moment = _time(now)
+        facts = self.phones(moment)
         states = {name: derive(fact, moment) for name, fact in facts.items()}
 
         def members(*wanted: PhoneState) -> list[str]:
@@ -336,58 +328,13 @@ class State:
             "needs-hands": members("needs-hands"),
         }
 
-    def _prepare(self) -> None:
-        self._database.execute("PRAGMA journal_mode = WAL")
-        with self._transaction() as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise StateError(
-                    f"{self._path}: version {version} is newer than {SCHEMA_VERSION}, "
-                    "the newest that this fleetctl knows; update phonerack"
-                )
-            for migration in _MIGRATIONS[version:]:
-                for statement in migration.split(";"):
-                    database.execute(statement)
-            if version < SCHEMA_VERSION:
-                database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-    @contextmanager
-    def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:
-        """All or nothing. IMMEDIATE holds the write lock from the start and cannot fail late;
-        DEFERRED reads one consistent moment and disturbs no writer."""
-        database = self._database
-        try:
-            database.execute(f"BEGIN {kind}")
-            yield database
-            database.execute("COMMIT")
-        except sqlite3.DatabaseError as problem:
-            raise StateError(f"{self._path}: {problem}; {_cure(problem, self._path)}") from problem
-        finally:
-            if database.in_transaction:
-                database.execute("ROLLBACK")
-
-
-def _cure(problem: sqlite3.DatabaseError, path: Path) -> str:
-    if isinstance(problem, sqlite3.OperationalError):
-        if is_full(path.parent):
-            return "its disk is full: free some space and do it again"
-        return "check the free space and the owner of its folder"
-    return "it is damaged: move it away to start anew (drains are lost)"
-
 
 def _time(now: float | None) -> float:
     return time.time() if now is None else now
 
 
-def _drains(database: sqlite3.Connection) -> dict[str, list[Drain]]:
-    found: dict[str, list[Drain]] = {}
-    for phone, *rest in database.execute(
-        "SELECT phone, who, why, origin, since FROM drains ORDER BY since, origin DESC, who"
-    ):
-        found.setdefault(phone, []).append(Drain(*rest))
-    return found
-
-
-def _contacts(database: sqlite3.Connection) -> dict[str, Contact]:
-    rows = database.execute("SELECT phone, seen, missed_since, returned, why FROM contacts")
-    return {phone: Contact(*rest) for phone, *rest in rows}
+def _contact_event(before: Contact, after: Contact) -> history.EventKind | None:
+    """Only what changes is worth to be kept: phones are asked all day."""
+    if after.missed_since is not None:
+        return "lost" if before.missed_since is None else None
+    return "answered" if before.missed_since is not None or before.seen is None else None

@@ -109,9 +109,9 @@ def test_every_failure_ends_with_its_code_of_the_table(
     [
         ("fleetctl.rack.errors.RackError", ExitCode.BAD_INPUT),
         ("fleetctl.rack.errors.InputError", ExitCode.BAD_INPUT),
-        ("fleetctl.state.store.Held", ExitCode.HELD),
-        ("fleetctl.state.store.Drained", ExitCode.PREFLIGHT_REFUSED),
-        ("fleetctl.state.store.StateError", ExitCode.FAILED),
+        ("fleetctl.state.errors.Held", ExitCode.HELD),
+        ("fleetctl.state.errors.Drained", ExitCode.PREFLIGHT_REFUSED),
+        ("fleetctl.state.errors.StateError", ExitCode.FAILED),
         ("fleetctl.provision.history.ProvisionHeld", ExitCode.HELD),
         ("fleetctl.power.ports.BusyError", ExitCode.HELD),
         ("fleetctl.power.ports.UnverifiedError", ExitCode.FAILED),

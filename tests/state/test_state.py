@@ -133,10 +133,10 @@ def test_a_phone_that_works_for_a_run_is_not_forgotten(state: State) -> None:
 
 
 def test_a_database_of_the_first_version_is_brought_to_this_one(path: Path) -> None:
-    from fleetctl.state.store import _SCHEMA_1
+    from fleetctl.state.schema import SCHEMA_1
 
     with sqlite3.connect(path) as database:
-        database.executescript(f"{_SCHEMA_1}; PRAGMA user_version = 1;")
+        database.executescript(f"{SCHEMA_1}; PRAGMA user_version = 1;")
         database.execute("INSERT INTO contacts VALUES ('phone001', ?, NULL, NULL)", (NOW,))
     database.close()
     with State(path) as state:
@@ -257,8 +257,8 @@ def test_a_file_that_is_no_database_is_named(path: Path) -> None:
 
 def test_a_full_disk_is_said_and_nothing_is_lost(state: State, path: Path) -> None:
     state.drain(["phone001"], "ann", "screen broken")
-    (pages,) = state._database.execute("PRAGMA page_count").fetchone()
-    state._database.execute(f"PRAGMA max_page_count = {pages}")
+    (pages,) = state._database._connection.execute("PRAGMA page_count").fetchone()
+    state._database._connection.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StateError, match="disk is full; check the free space"):
         state.drain([f"phone{number:03}" for number in range(2, 139)], "ann", "x" * 1000)
     assert state.phones().keys() == {"phone001"}
