@@ -51,6 +51,8 @@ _PHONE_OPTIONS = (
     "--ipc=none",
     "--memory=4g",
     "--pids-limit=1024",
+    # Android's init lets every app ping.
+    "--sysctl=net.ipv4.ping_group_range=0 2147483647",
 )
 
 

@@ -26,8 +26,10 @@ class Result:
 class Check:
     """One check. `function(facts, rack)` looks at facts that were gathered before; it is pure.
 
-    The facts of scope `rack` are the rack itself. Level 1 is quick enough for every launch;
-    higher levels take longer and run on request.
+    The facts of scope `rack` are the rack itself. Level 1 takes seconds, is quick enough for every
+    launch, and costs one call a phone for all checks together; level 2 takes a minute, level 3 is
+    a burn-in. `limits` names the rack file's thresholds that it goes by. One that `drains` keeps
+    the phones out of jobs that fail it, until it finds them good.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Check:
     level: int
     cure: str
     function: Callable[[Any, Rack], Result]
+    limits: tuple[str, ...] = ()
+    drains: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,27 +53,39 @@ _checks: dict[str, Check] = {}
 
 
 def check[Function: Callable[[Any, Rack], Result]](
-    *, name: str, scope: Scope, cure: str, level: int = 1
+    *,
+    name: str,
+    scope: Scope,
+    cure: str,
+    level: int = 1,
+    limits: tuple[str, ...] = (),
+    drains: bool = False,
 ) -> Callable[[Function], Function]:
     """Register the decorated function as a check."""
 
     def register(function: Function) -> Function:
         if name in _checks:
             raise ValueError(f"two checks are called {name}")
-        _checks[name] = Check(name, scope, level, cure, function)
+        _checks[name] = Check(name, scope, level, cure, function, limits, drains)
         return function
 
     return register
 
 
 def checks(scope: Scope, level: int = 1) -> list[Check]:
-    """Registered checks of `scope` up to `level`, in the order in which they were registered."""
-    return [item for item in _checks.values() if item.scope == scope and item.level <= level]
+    """Registered checks of `scope` up to `level`, the quick ones first, else as registered."""
+    found = [item for item in _checks.values() if item.scope == scope and item.level <= level]
+    return sorted(found, key=lambda item: item.level)
 
 
 def run_checks(scope: Scope, facts: Any, rack: Rack, level: int = 1) -> list[Outcome]:
     """Run all checks of `scope` on `facts`. A check that breaks answers UNKNOWN."""
     return [Outcome(item, _answer(item, facts, rack)) for item in checks(scope, level)]
+
+
+def all_checks() -> list[Check]:
+    """Every check that the imported modules have registered."""
+    return list(_checks.values())
 
 
 def worst(results: Iterable[Result]) -> Status:

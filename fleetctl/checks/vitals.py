@@ -8,20 +8,18 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from fleetctl.checks.readings import STALE_AFTER_SECONDS
 from fleetctl.rack.variables import REVOCATIONS_FILE
 
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
 
 PROBE = f"""
-echo "$(date +%s) $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null | tr -d ' ')"
+echo "$(date +%s) $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null)"
 cat phonerack/exporter/snapshot.json 2>/dev/null || true
 """
 """Prints the phone's own time and the version of its list of revoked keys on one line, then what
 its exporter last read. A bare phone has neither list nor exporter."""
-
-STALE_AFTER_SECONDS = 30.0
-"""The exporter writes every 5 s; an older snapshot means that it has stopped."""
 
 PROBE_LIMIT_SECONDS = 5.0
 
@@ -65,7 +63,8 @@ def read(name: str, result: Result) -> Vitals:
     if result.error is not None:
         return Vitals(reached=result.error.reached, problem=str(result.error))
     first, _, snapshot = result.stdout.partition("\n")
-    clock, _, version = first.partition(" ")
+    clock, _, octets = first.partition(" ")
+    version = octets.replace(" ", "")
     # A list that was cut off has no version; sshd then lets nobody in, but this session is older.
     revocations = int(version, 16) if len(version) == 16 else None
     return replace(_from_snapshot(name, clock, snapshot), revocations=revocations)

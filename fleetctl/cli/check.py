@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, override
 import click
 
 from fleetctl.cli.check_cables import check_cables
+from fleetctl.cli.check_controller import check_controller, check_list
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 
 if TYPE_CHECKING:
@@ -41,12 +42,15 @@ class _NodesGroup(click.Group):
 def command() -> None:
     """Check NODES, else all phones: whether each can take a job, and what to do if not.
 
-    `fleetctl check rack` checks the rack file instead, `fleetctl check packages` what is installed,
-    `fleetctl check cables` where phones are plugged in.
+    `fleetctl check rack` checks the rack file instead, `fleetctl check controller` this machine and
+    what it needs around it, `fleetctl check packages` what is installed, `fleetctl check cables`
+    where phones are plugged in. `fleetctl check list` lists all checks of phones and others.
     """
 
 
 command.add_command(check_cables)
+command.add_command(check_controller)
+command.add_command(check_list)
 
 
 @command.command("packages")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -18,36 +19,85 @@ if TYPE_CHECKING:
 
 @click.command("check")
 @nodes_argument
+@click.option(
+    "--level",
+    type=click.IntRange(1, 3),
+    default=1,
+    show_default=True,
+    help="1: seconds, as a launch does; 2: a minute, network too; 3: with a burn-in.",
+)
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Pack what was found, without secrets, into a .tar.gz for whoever helps.",
+)
 @output_option
 @click.pass_context
 @pass_app
-def check_phones(app: App, ctx: click.Context, nodes: tuple[str, ...], output: str) -> None:
+def check_phones(
+    app: App,
+    ctx: click.Context,
+    nodes: tuple[str, ...],
+    level: int,
+    bundle: Path | None,
+    output: str,
+) -> None:
     """Check NODES, else all phones, as a launch does before it takes them.
 
-    Exit code 3 if some fail, 4 if none answers.
+    From level 2 on phones are held meanwhile, and those that work for a run are left out; what
+    fails there drains its phone, until it is found good at that level. Exit code 3 if some fail, 4
+    if none answers.
     """
     from fleetctl.checks import phone
+    from fleetctl.cli.check_deep import held_for_check
 
-    names = app.select(nodes)
-    facts = asyncio.run(_ask(app, names))
-    outcomes = phone.judge(facts, app.rack)
-    _keep(app, facts, outcomes)
+    if bundle is not None:
+        from fleetctl.cli.bundle import refuse_bundle
+
+        refuse_bundle(bundle)
+    names = [name for name in app.select(nodes) if app.rack.phones[name].enrolled]
+    with held_for_check(app, names, level) as free:
+        facts = asyncio.run(_ask(app, free, level))
+        outcomes = phone.judge(facts, app.rack, level)
+        _keep(app, facts, outcomes, level)
     asyncio.run(_try_the_other_door(app, facts))
     if output == "json":
-        _print_json(outcomes)
+        _print_json(outcomes, level)
     else:
         _print(outcomes)
-    if names and not any(found.reached for found in facts.values()):
+    if bundle is not None:
+        _bundle(app, bundle, outcomes)
+    if free and not any(found.reached for found in facts.values()):
         ctx.exit(ExitCode.NONE_REACHABLE)
     if any(one.result.status == "CRITICAL" for found in outcomes.values() for one in found):
         ctx.exit(ExitCode.SOME_PHONES_FAILED)
 
 
-async def _ask(app: App, names: list[str]) -> dict[str, PhoneFacts]:
+def _bundle(app: App, path: Path, outcomes: Mapping[str, list[Outcome]]) -> None:
+    """Pack these outcomes together with what controller and rack file are like."""
+    import fleetctl.checks.rack  # noqa: F401  registers the checks
+    from fleetctl.checks.registry import run_checks
+    from fleetctl.cli.bundle import write_bundle
+    from fleetctl.cli.check_controller import look_at_controller, outcomes_json
+
+    checks = {
+        "controller": outcomes_json(look_at_controller(app)),
+        "rack": outcomes_json(run_checks("rack", app.rack, app.rack)),
+        "phones": {name: outcomes_json(found) for name, found in outcomes.items()},
+    }
+    names = write_bundle(app, path, checks)
+    click.echo(f"{path}: {len(names)} files; read it before you send it", err=True)
+
+
+async def _ask(app: App, names: list[str], level: int) -> dict[str, PhoneFacts]:
+    from fleetctl.bench.deep import DeepLook
     from fleetctl.checks import phone
+    from fleetctl.cli.output import progress
     from fleetctl.remote import Fleet
 
     holders = {name: known.run for name, known in app.state.phones().items()}
+    console = progress()
     async with Fleet(app.rack, app.paths) as fleet:
         facts = await phone.gather(
             fleet,
@@ -56,6 +106,9 @@ async def _ask(app: App, names: list[str]) -> dict[str, PhoneFacts]:
             holders=holders,
             wanted_revocations=app.state.wanted_revocations(),
         )
+        if level > 1:
+            look = DeepLook(fleet, app.rack, lambda text: console.print(text, markup=False))
+            facts = await look.gather(facts, level)
     return facts | await _search(app, facts)
 
 
@@ -86,34 +139,26 @@ async def _search(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneF
     return {name: replace(facts[name], moved_to=address) for name, address in found.items()}
 
 
-def _keep(app: App, facts: Mapping[str, PhoneFacts], outcomes: Mapping[str, list[Outcome]]) -> None:
+def _keep(
+    app: App, facts: Mapping[str, PhoneFacts], outcomes: Mapping[str, list[Outcome]], level: int
+) -> None:
     """A phone at work has little memory left, which says nothing of its health."""
     from fleetctl.checks.health import keep
+    from fleetctl.cli.check_deep import is_ours
 
-    busy = {name for name, known in app.state.phones().items() if known.run}
+    known = app.state.phones()
+    busy = {name for name, each in known.items() if each.run and not is_ours(each.run)}
     idle = {name: found for name, found in facts.items() if name not in busy}
-    keep(app.state, idle, {name: outcomes[name] for name in idle})
+    who = "fleetctl check" if level == 1 else f"fleetctl check --level {level}"
+    keep(app.state, idle, {name: outcomes[name] for name in idle}, who)
 
 
-def _print_json(outcomes: Mapping[str, list[Outcome]]) -> None:
-    from dataclasses import asdict
-
+def _print_json(outcomes: Mapping[str, list[Outcome]], level: int) -> None:
+    from fleetctl.cli.check_controller import outcomes_json
     from fleetctl.cli.output import print_json
 
-    print_json(
-        {
-            "phones": [
-                {
-                    "name": name,
-                    "checks": [
-                        {"name": one.check.name, **asdict(one.result), "cure": one.check.cure}
-                        for one in found
-                    ],
-                }
-                for name, found in outcomes.items()
-            ]
-        }
-    )
+    phones = [{"name": name, "checks": outcomes_json(found)} for name, found in outcomes.items()]
+    print_json({"level": level, "phones": phones})
 
 
 def _print(outcomes: Mapping[str, list[Outcome]]) -> None:
@@ -128,7 +173,7 @@ def _print(outcomes: Mapping[str, list[Outcome]]) -> None:
     good = [
         name
         for name, found in outcomes.items()
-        if all(one.result.status in ("OK", "WARN") for one in found)
+        if all(one.result.status != "CRITICAL" for one in found)
     ]
     if good:
         click.echo(f"{'OK':8} {fold(good)}")

@@ -119,12 +119,19 @@ class Versions:
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Limits of the checks."""
+    """Limits of the checks. `min_goodput_mbits`: None is what is usual for the medium."""
 
     min_free_disk_bytes: int = 1 << 30
     min_free_memory_bytes: int = 512 << 20
     max_clock_skew_seconds: float = 30.0
     max_temperature_celsius: float = 45.0
+    max_load_per_core: float = 2.0
+    min_charge_ratio: float = 0.2
+    max_charge_ratio: float = 0.95
+    max_loss_ratio: float = 0.01
+    min_goodput_mbits: float | None = None
+    min_sustained_ratio: float = 0.6
+    burn_in_seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)

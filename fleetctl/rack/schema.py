@@ -261,6 +261,13 @@ class ThresholdsFile(_Strict):
     min_free_memory_bytes: ByteSize | None = None
     max_clock_skew_seconds: float | None = Field(default=None, gt=0)
     max_temperature_celsius: float | None = Field(default=None, gt=0, le=100)
+    max_load_per_core: float | None = Field(default=None, gt=0)
+    min_charge_ratio: float | None = Field(default=None, ge=0, le=1)
+    max_charge_ratio: float | None = Field(default=None, gt=0, le=1)
+    max_loss_ratio: float | None = Field(default=None, ge=0, lt=1)
+    min_goodput_mbits: float | None = Field(default=None, gt=0)
+    min_sustained_ratio: float | None = Field(default=None, gt=0, le=1)
+    burn_in_seconds: float | None = Field(default=None, ge=5, le=86400)
 
 
 Command = Annotated[list[str], BeforeValidator(feeding.command), Field(min_length=1)]

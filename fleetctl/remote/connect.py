@@ -20,6 +20,13 @@ CONNECT_LIMIT_SECONDS = 5.0
 # An unanswered keepalive is noticed after (count + 1) intervals: 12 s.
 KEEPALIVE_INTERVAL_SECONDS = 3
 KEEPALIVE_COUNT = 3
+# Here, ChaCha20 is a dozen calls into a library a packet, AES-GCM one; phones have AES in hardware.
+_CIPHERS = (
+    "aes128-gcm@openssh.com",
+    "aes256-gcm@openssh.com",
+    "chacha20-poly1305@openssh.com",
+    "aes256-ctr",
+)
 _ATTEMPTS = 2
 _RETRY_PAUSE_SECONDS = 0.3
 
@@ -131,6 +138,7 @@ async def _attempt(
                 client_keys=identity.client_keys(),
                 agent_path=None,
                 config=[],
+                encryption_algs=_CIPHERS,
                 keepalive_interval=KEEPALIVE_INTERVAL_SECONDS,
                 keepalive_count_max=KEEPALIVE_COUNT,
             )

@@ -52,6 +52,16 @@ class ServicesHost:
         if done.exit_status:
             raise ServicesError(f"services host: {path}: {str(done.stderr).strip()}")
 
+    async def ask(self, command: str) -> str:
+        """What a command there prints, whatever its exit code. Raises ServicesError."""
+        if self._connection is None:
+            process = await asyncio.create_subprocess_shell(
+                command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
+            )
+            out, _ = await process.communicate()
+            return out.decode(errors="replace")
+        return str((await self._run(self._connection, command, "")).stdout or "")
+
     async def restart(self, unit: str) -> None:
         """Restart a service of systemd's. Raises ServicesError."""
         command = f"systemctl restart {unit}"

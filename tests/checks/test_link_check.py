@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from fleetctl.checks import links, phone
+from fleetctl.checks import links, network
+from fleetctl.checks.answer import PhoneFacts
 from fleetctl.checks.links import LinkCounters, recent
-from fleetctl.checks.phone import PhoneFacts
 from fleetctl.rack import Network, Phone, Rack, Switch
 
 ADDRESS = "127.88.0.1"
@@ -105,6 +105,6 @@ def test_no_prometheus_is_unknown_too() -> None:
 def test_a_link_that_flaps_makes_its_phone_suspect(
     link: LinkCounters | None, status: str, told: str
 ) -> None:
-    found = phone.link(PhoneFacts("phone001", "127.88.0.11", link=link), RACK)
+    found = network.link(PhoneFacts("phone001", "127.88.0.11", link=link), RACK)
     assert found.status == status
     assert told in found.message

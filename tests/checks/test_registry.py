@@ -36,7 +36,7 @@ def test_checks_of_a_scope_run_in_order_up_to_a_level() -> None:
     register("thorough", level=2)
     register("last")
     assert [item.name for item in checks("phone")] == ["quick", "last"]
-    assert [item.name for item in checks("phone", level=2)] == ["quick", "thorough", "last"]
+    assert [item.name for item in checks("phone", level=2)] == ["quick", "last", "thorough"]
     assert checks("rack") == []
 
 

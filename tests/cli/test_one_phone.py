@@ -106,6 +106,29 @@ def test_a_place_without_a_phone_is_empty_and_not_asked(rack: Path) -> None:
         assert "phone002" not in known.phones()
 
 
+def test_phones_of_a_check_that_was_killed_are_given_back_by_the_next_one(rack: Path) -> None:
+    call("drain", "phone002", "--why", "screen broken")
+    with state(rack) as known:
+        known.allocate("check-999999999", ["phone001"])
+    assert call("check", "phone001", "--level", "2").exit_code == 4
+    with state(rack) as known:
+        assert known.phones()["phone001"].run is None
+        told = [event.why for event in known.history("phone001") if event.kind == "released"]
+        assert told[0] == "by run check-999999999: that check was killed"
+        assert told[1].startswith("by run check-")
+
+
+def test_phones_at_work_are_left_out_of_a_deep_check(rack: Path) -> None:
+    call("drain", "phone002", "--why", "screen broken")
+    with state(rack) as known:
+        known.allocate("digits-1", ["phone001"])
+    done = call("check", "--level", "3")
+    assert "phone001: at work, left out" in done.output
+    with state(rack) as known:
+        assert known.phones()["phone001"].run == "digits-1"
+        assert known.phones()["phone001"].health is None
+
+
 def test_what_is_known_of_a_phone_fits_80_columns() -> None:
     facts = PhoneFacts(
         drains=(Drain("temperature", "47 degrees", "check", 0.0), Drain("ann", "x", "person", 0.0)),

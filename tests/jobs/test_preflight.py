@@ -15,6 +15,7 @@ import pytest
 
 from fleetctl.checks.health import keep
 from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
+from fleetctl.checks.readings import Readings
 from fleetctl.provision.revocation import Revoked, make_krl
 from fleetctl.rack import Network, Phone, Rack, Versions
 from fleetctl.remote import Fault, PhoneError, Result
@@ -46,6 +47,15 @@ GOOD = PhoneFacts(
     neighbours={f"phone00{n}": f"10.0.0.{n}" for n in (1, 2, 3)},
     host_file=("10.0.0.1", "10.0.0.2", "10.0.0.3"),
     together=frozenset({"phone001", "phone002"}),
+)
+WELL = Readings(
+    temperature_celsius=31.0,
+    charge_ratio=0.5,
+    plugged=True,
+    battery_health="good",
+    thermal_status=0,
+    cpus_allowed=8,
+    cpus=8,
 )
 OTHERS = dict(GOOD.neighbours or {})
 
@@ -79,6 +89,20 @@ def test_a_good_phone_passes_and_its_interface_is_known() -> None:
         ({"children": 25}, "children", "WARN"),
         ({"children": None}, "children", "UNKNOWN"),
         ({"strays": {"digits-1": (7, 8)}}, "strays", "CRITICAL"),
+        ({"bears": "phone003"}, "name", "CRITICAL"),
+        ({"load": 17.0, "cores": 8}, "load", "WARN"),
+        ({"slept_seconds": 40.0, "since_look_seconds": 600.0}, "awake", "WARN"),
+        ({"readings": replace(WELL, temperature_celsius=45.5)}, "temperature", "CRITICAL"),
+        ({"readings": replace(WELL, temperature_celsius=41.0)}, "temperature", "WARN"),
+        ({"readings": replace(WELL, temperature_celsius=None)}, "temperature", "UNKNOWN"),
+        ({"readings": replace(WELL, thermal_status=3)}, "throttling", "WARN"),
+        ({"readings": replace(WELL, battery_health="overheat")}, "battery-health", "CRITICAL"),
+        ({"readings": replace(WELL, battery_health="cold")}, "battery-health", "WARN"),
+        ({"readings": replace(WELL, battery_health="unknown")}, "battery-health", "UNKNOWN"),
+        ({"readings": replace(WELL, charge_ratio=0.1)}, "charge", "WARN"),
+        ({"readings": replace(WELL, charge_ratio=1.0)}, "charge", "WARN"),
+        ({"readings": replace(WELL, plugged=False)}, "plugged", "WARN"),
+        ({"readings": replace(WELL, cpus_allowed=4)}, "cpuset", "WARN"),
         ({"revocations": 1}, "revocations", "CRITICAL"),
         ({"revocations": None}, "revocations", "CRITICAL"),
         ({"revocations": 3}, "revocations", "WARN"),
@@ -138,7 +162,7 @@ def test_the_probe_reads_what_ssh_keygen_and_the_roles_write(tmp_path: Path) -> 
     (home / "phonerack/hostfile").write_text("# ring\n10.0.0.2 slots=1\n10.0.0.1 slots=1\n")
     program = PROBE.read_text().replace("/data/data/com.termux/files", str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-"], input=program, text=True, capture_output=True, timeout=60
+        [sys.executable, "-S", "-"], input=program, text=True, capture_output=True, timeout=60
     )
 
     facts = json.loads(done.stdout)
@@ -230,14 +254,70 @@ def test_phones_that_differ_are_folded_into_one_line() -> None:
     ]
 
 
+def test_a_good_phone_with_an_exporter_passes_too() -> None:
+    assert statuses(replace(GOOD, readings=WELL)) == {}
+
+
+def test_an_exporter_that_is_silent_leaves_its_values_unknown_and_is_named() -> None:
+    found = statuses(replace(GOOD, readings=Readings("its exporter has been silent for 90 s")))
+    assert found.pop("exporter") == "WARN"
+    assert set(found) >= {"temperature", "battery-health", "charge", "plugged"}
+    assert set(found.values()) == {"UNKNOWN"}
+
+
+def test_what_needs_an_import_is_spared_once_it_was_good(tmp_path: Path) -> None:
+    """A Termux prefix with a Python that has no torch, and an mpirun that counts its starts."""
+    prefix, home = tmp_path / "usr", tmp_path / "home"
+    for folder in (prefix / "bin", prefix / "lib", home / "phonerack"):
+        folder.mkdir(parents=True)
+    mpirun, starts = prefix / "bin/mpirun", tmp_path / "starts"
+
+    def install(version: str) -> None:
+        mpirun.write_text(f"#!/bin/sh\necho x >>{starts}\necho mpirun '(Open MPI)' {version}\n")
+        mpirun.chmod(0o755)
+
+    def ask(*words: str) -> Any:
+        program = PROBE.read_text().replace("/data/data/com.termux/files", str(tmp_path))
+        command = [sys.executable, "-S", "-", *words]
+        done = subprocess.run(command, input=program, text=True, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    install("5.0.8")
+    # Without the word it keeps nothing.
+    assert [ask()["imports_spared"] for _ in range(2)] == [False, False]
+    first, second = ask("stamp"), ask("stamp")
+    assert (first["imports_spared"], second["imports_spared"]) == (False, True)
+    assert first["openmpi"] == second["openmpi"] == "5.0.8"
+    assert first["missing_modules"] == second["missing_modules"]
+    assert starts.read_text().count("x") == 3
+    # Anything that is replaced is tried again.
+    install("5.0.11")
+    assert ask("stamp")["openmpi"] == "5.0.11"
+    (prefix / "lib/libmpi.so.40").write_text("another")
+    assert ask("stamp")["imports_spared"] is False
+
+
+def test_a_stamp_that_was_cut_off_counts_for_nothing(tmp_path: Path) -> None:
+    (tmp_path / "home/phonerack").mkdir(parents=True)
+    (tmp_path / "home/phonerack/preflight.stamp").write_bytes(b"\xff\x00abc")
+    program = PROBE.read_text().replace("/data/data/com.termux/files", str(tmp_path))
+    command = [sys.executable, "-S", "-", "stamp"]
+    done = subprocess.run(command, input=program, text=True, capture_output=True, check=True)
+    assert json.loads(done.stdout)["imports_spared"] is False
+
+
 def test_the_probe_runs_where_nothing_of_a_phone_exists() -> None:
     """On this machine: no Termux prefix, so unknown stays unknown and is never zero."""
     done = subprocess.run(
-        [sys.executable, "-"], input=PROBE.read_text(), text=True, capture_output=True, timeout=60
+        [sys.executable, "-S", "-"],
+        input=PROBE.read_text(),
+        text=True,
+        capture_output=True,
+        timeout=60,
     )
     facts = json.loads(done.stdout)
     assert facts["free_disk_bytes"] is None
-    assert facts["release"] is None
+    assert facts["manifest"] is None
     assert facts["openmpi"] is None
     assert facts["interfaces"]["127.0.0.1"] == "lo"
     assert facts["free_memory_bytes"] > 0
@@ -250,7 +330,8 @@ def test_the_probe_runs_where_nothing_of_a_phone_exists() -> None:
 
 def test_a_module_that_breaks_on_import_is_named_by_the_probe(tmp_path: Any) -> None:
     (tmp_path / "grp.py").write_text("raise ImportError('cannot locate symbol')")
-    program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + PROBE.read_text()
+    first = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport os\n"
+    program = PROBE.read_text().replace("import os\n", first, 1)
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], text=True, capture_output=True, timeout=60
     )
