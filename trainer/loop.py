@@ -31,6 +31,11 @@ from trainer.shares import equal_shares, largest_remainder, part_of, smallest_pa
 from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
+
+FINISH = "finish"
+"""A file in the run folder of any phone that asks the run to end with a checkpoint, once the
+iteration is over that all ranks are in."""
+
 _EVALUATION_BATCH = 256
 
 
@@ -71,6 +76,7 @@ class Training:
             sync_batch_norm=plan.sync_batch_norm,
         )
         self._normalisation = Normalisation.of(data) if plan.data.normalise else None
+        self._finish = False
         self._last_checkpoint: Path | None = None
         self._images = 0
         self._order = np.empty(0, np.int64)
@@ -87,7 +93,7 @@ class Training:
         notes = [*reporter.notes, *self._begin(), *self._warning]
         note = "; ".join(notes) or None
         reporter.event(StartEvent(time.time(), reporter.iteration, schedule.iterations, note))
-        while reporter.iteration < schedule.iterations:
+        while reporter.iteration < schedule.iterations and not reporter.finished_early:
             epoch, batch = divmod(reporter.iteration, schedule.per_epoch)
             self._train(epoch, batch)
             last = reporter.iteration == schedule.iterations
@@ -97,9 +103,10 @@ class Training:
                 loss = self._evaluate(epoch)
             self._step_scheduler(ends_epoch, loss)
             every = self._plan.checkpoint.every_iterations
-            if last or (every and reporter.iteration % every == 0):
+            reporter.finished_early = self._finish and not last
+            if last or self._finish or (every and reporter.iteration % every == 0):
                 self._save(epoch)
-        if reporter.test_accuracy is None:  # resumed at the very end
+        if reporter.test_accuracy is None and not reporter.finished_early:  # resumed at the end
             self._evaluate(self._plan.epochs - 1)
         return checkpoint.parameters_sha256(self._model)
 
@@ -156,10 +163,12 @@ class Training:
         prepared = time.perf_counter() - began
         factor = self._schedule.rate_factor(plan, reporter.iteration)
         with scaled_rates(self._optimizer, factor):
-            step = self._executor.step(images, labels, batch_size)
+            asked = (self._run_dir / FINISH).exists()
+            step = self._executor.step(images, labels, batch_size, finish=asked)
         if step.bad:
             raise self._not_finite(step, epoch, batch)
         reporter.iteration += 1
+        self._finish = step.finish
         self._images += len(labels)
         self._report(step, prepared, epoch, batch_size)
 

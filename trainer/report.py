@@ -52,6 +52,8 @@ class Reporter:
         self.iteration = 0
         """Iterations that are done."""
         self.test_accuracy: float | None = None
+        self.finished_early = False
+        """The run was asked to end, and all ranks do so at the same iteration."""
         self.notes: list[str] = []
         """What a person should know of the start; in its event."""
         self._progress_written = 0.0
@@ -77,17 +79,26 @@ class Reporter:
             progress.write(self._run_dir / progress_name(self.rank), durable=False)
 
     def done(self, parameters_sha256: str | None) -> None:
-        self._end(None, parameters_sha256)
+        """The last word of a rank that did what was asked of it."""
+        if self.finished_early:
+            reason = f"finished early, as asked, after iteration {self.iteration}"
+            self._end("stopped", reason, parameters_sha256)
+        else:
+            self._end("done", None, parameters_sha256)
 
     def failed(self, reason: str) -> None:
         """The last word of a rank that failed; a second one is not heard."""
         if not self._ended:
-            self._end(reason, None)
+            self._end("failed", reason, None)
             print(f"{self.phone} (rank {self.rank}): {reason}", file=sys.stderr, flush=True)
 
-    def _end(self, reason: str | None, parameters_sha256: str | None) -> None:
+    def _end(
+        self,
+        status: Literal["done", "failed", "stopped"],
+        reason: str | None,
+        parameters_sha256: str | None,
+    ) -> None:
         self._ended = True
-        status: Literal["done", "failed"] = "done" if reason is None else "failed"
         self.event(EndEvent(time.time(), self.iteration, status, reason, self.test_accuracy))
         Final(
             run=self._plan.run,

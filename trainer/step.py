@@ -18,7 +18,8 @@ from trainer.exchange.engine import Bucket, Engine
 from trainer.optimizers import Loss
 from trainer.shares import equal_shares
 
-_BAD_LOSS, _BAD_GRADIENT = 1, 2
+_BAD_LOSS, _BAD_GRADIENT, _FINISH = 1, 2, 4
+_BAD = _BAD_LOSS | _BAD_GRADIENT
 
 
 class LabelError(TrainerError):
@@ -35,6 +36,8 @@ class StepResult:
     """Mean over this rank's samples; None when it has none."""
     bad: Mapping[int, str]
     """Rank -> what is not finite there: its loss or its gradient."""
+    finish: bool
+    """Whether a rank was asked to finish the run; all ranks agree."""
     compute_seconds: float
     exchange_seconds: float
     """Work of the communication thread, partly behind the compute."""
@@ -90,10 +93,21 @@ class DataParallel:
         if sync_batch_norm and engine is not None:
             self._sync = synchronised(model, self._sum_statistics)
 
-    def step(self, images: torch.Tensor, labels: torch.Tensor, global_batch: int) -> StepResult:
-        """Train on this rank's samples (perhaps none) out of `global_batch` over all ranks."""
+    def step(
+        self,
+        images: torch.Tensor,
+        labels: torch.Tensor,
+        global_batch: int,
+        *,
+        finish: bool = False,
+    ) -> StepResult:
+        """Train on this rank's samples (perhaps none) out of `global_batch` over all ranks.
+
+        `finish`: this rank was asked to end the run, which all ranks learn.
+        """
         began = time.perf_counter()
         self._buffer.fill(0)
+        self._status[1 + self._rank] = _FINISH if finish else 0
         self._missing, self._posted, self._posting = list(self._sizes), [], False
         self._complete = 0
         self._statistics, self._statistics_wait_seconds = [], 0.0
@@ -104,9 +118,10 @@ class DataParallel:
         for bucket in self._posted:
             self._engine_wait(bucket)
         waited = time.perf_counter()
+        flags = self._status[1:].astype(np.int64)
         bad = {
-            int(rank): "loss" if int(self._status[1 + rank]) & _BAD_LOSS else "gradient"
-            for rank in np.flatnonzero(self._status[1:])
+            int(rank): "loss" if flags[rank] & _BAD_LOSS else "gradient"
+            for rank in np.flatnonzero(flags & _BAD)
         }
         if not bad:
             self._optimizer.step()
@@ -116,6 +131,7 @@ class DataParallel:
             loss=float(self._status[0]),
             own_loss=own_loss,
             bad=bad,
+            finish=bool((flags & _FINISH).any()),
             compute_seconds=computed - began - inner + ended - waited,
             exchange_seconds=sum(bucket.seconds for bucket in self._posted + self._statistics),
             wait_seconds=waited - computed + inner,
@@ -158,7 +174,7 @@ class DataParallel:
         if weight:
             self._status[0] += value * weight
             if not math.isfinite(value):
-                self._status[1 + self._rank] = _BAD_LOSS
+                self._flag(_BAD_LOSS)
         (loss * weight).backward()
         return value
 
@@ -184,13 +200,18 @@ class DataParallel:
             part = self._buffer[self._slices[self._complete]]
             # Before it is summed, since afterwards nobody knows whose it was. One number tells:
             # what is not finite stays so in a sum.
-            if not np.isfinite(part.sum()) and not self._status[1 + self._rank]:
-                self._status[1 + self._rank] = _BAD_GRADIENT
+            if not np.isfinite(part.sum()) and not int(self._status[1 + self._rank]) & _BAD:
+                self._flag(_BAD_GRADIENT)
             self._complete += 1
             if engine is not None:
                 self._posted.append(engine.post(part))
         if engine is not None and engine.lossy and len(self._posted) == len(self._slices):
             self._posted.append(engine.post(self._status, exact=True))
+
+    def _flag(self, flag: int) -> None:
+        """Of this rank, before the flags are summed."""
+        own = 1 + self._rank
+        self._status[own] = int(self._status[own]) | flag
 
     def _engine_wait(self, bucket: Bucket) -> None:
         if self._engine is not None:

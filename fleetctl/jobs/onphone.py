@@ -26,7 +26,7 @@ SHELL = f"{TERMUX_PREFIX}/bin/sh"
 OWN_FILES = frozenset(
     {
         *("plan.json", "hostfile", "start.sh", "rank.sh", "resume"),
-        *("mpirun.log", "mpirun.pid", "mpirun.rc", "progress.jsonl", "checkpoints"),
+        *("mpirun.log", "mpirun.pid", "mpirun.rc", "progress.jsonl", "checkpoints", "finish"),
     }
 )
 """What launch and the trainer write into a run's folder; a user's file may not be named so."""
@@ -238,6 +238,11 @@ def free_kibibytes() -> str:
 def read_finals(run: str, *, stage: bool = False) -> str:
     """Shell on any phone: its final record, if it wrote one."""
     return f"cat {folder(run, stage=stage)}/rank-*.final.json 2>/dev/null || true"
+
+
+def ask_to_finish(run: str) -> str:
+    """Shell on any phone of a run: it shall end by itself with a checkpoint (trainer.loop.FINISH)."""
+    return f"touch {folder(run)}/finish"
 
 
 def look_at_rank(run: str) -> str:

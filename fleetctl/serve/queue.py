@@ -184,19 +184,25 @@ class Queue:
             database.execute("DELETE FROM jobs WHERE name = ?", (name,))
 
     def _prepare(self) -> None:
+        if self._version() == SCHEMA_VERSION:
+            return
         self._database.execute("PRAGMA journal_mode = WAL")
         with self._transaction() as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            if version > SCHEMA_VERSION:
-                raise QueueError(
-                    f"{self._path}: version {version} is newer than {SCHEMA_VERSION}, "
-                    "the newest that this fleetctl knows; update phonerack"
-                )
+            version = self._version()
             for migration in _MIGRATIONS[version:]:
                 for statement in migration.split(";"):
                     database.execute(statement)
             if version < SCHEMA_VERSION:
                 database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+    def _version(self) -> int:
+        (version,) = self._database.execute("PRAGMA user_version").fetchone()
+        if version > SCHEMA_VERSION:
+            raise QueueError(
+                f"{self._path}: version {version} is newer than {SCHEMA_VERSION}, "
+                "the newest that this fleetctl knows; update phonerack"
+            )
+        return int(version)
 
     @contextmanager
     def _transaction(self, kind: str = "IMMEDIATE") -> Iterator[sqlite3.Connection]:

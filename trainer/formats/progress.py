@@ -63,7 +63,7 @@ class CheckpointEvent:
 class EndEvent:
     time: float
     iteration: int
-    status: Literal["done", "failed"]
+    status: Literal["done", "failed", "stopped"]
     reason: str | None = None
     test_accuracy: float | None = None
     kind: Literal["end"] = "end"
@@ -123,12 +123,13 @@ class Progress(Document):
 @dataclass(frozen=True, slots=True)
 class Final(Document):
     """rank-<r>.final.json: the word of one rank on how the run ended, written last. A run
-    succeeded when every rank says `done`; mpirun's exit status does not tell."""
+    succeeded when every rank says `done`; mpirun's exit status does not tell. `stopped`: it ended
+    early with a checkpoint, as it was asked to."""
 
     run: str
     rank: int
     phone: str
-    status: Literal["done", "failed"]
+    status: Literal["done", "failed", "stopped"]
     reason: str | None
     iteration: int
     test_accuracy: float | None

@@ -105,3 +105,19 @@ def test_a_label_without_a_score_is_named() -> None:
     executor = DataParallel(model, torch.nn.functional.cross_entropy, sgd, None, "all")
     with pytest.raises(LabelError, match="label 7 in the data set"):
         executor.step(torch.rand(2, 4), torch.tensor([0, 7]), 2)
+
+
+def test_one_rank_that_is_asked_to_finish_tells_all_of_them() -> None:
+    def work(engine) -> list[bool]:
+        model = torch.nn.Linear(4, 3)
+        executor = DataParallel(
+            model, torch.nn.functional.cross_entropy, torch.optim.SGD(model.parameters(), 0.1),
+            engine, "each",
+        )  # fmt: skip
+        images, labels = torch.rand(2, 4), torch.tensor([0, 1])
+        asked = [False, engine.rank == 1]
+        steps = [executor.step(images, labels, 6, finish=finish) for finish in asked]
+        assert not any(step.bad for step in steps)
+        return [step.finish for step in steps]
+
+    assert on_ranks(3, work) == [[False, True]] * 3

@@ -191,6 +191,19 @@ def test_sigterm_ends_a_run_with_a_last_word(tmp_path) -> None:
     assert failed(mpi.Run(plan, tmp_path, process.returncode or 1, output)) == ["terminated"] * 3
 
 
+def test_a_run_that_is_asked_to_finish_ends_on_all_ranks_with_a_checkpoint(tmp_path) -> None:
+    plan, process = long_run(tmp_path)
+    (tmp_path / "finish").touch()
+    output, _ = process.communicate()
+    run = mpi.Run(plan, tmp_path, process.returncode, output)
+    assert run.status == 0, output
+    (iteration,) = {final.iteration for final in run.finals}
+    assert {final.status for final in run.finals} == {"stopped"}
+    assert f"as asked, after iteration {iteration}" in (run.finals[0].reason or "")
+    assert len({final.parameters_sha256 for final in run.finals}) == 1
+    assert run.events("checkpoint")[-1].iteration == iteration < 500
+
+
 def test_a_killed_rank_ends_the_others(tmp_path) -> None:
     _, process = long_run(tmp_path)
     os.kill(int((tmp_path / "rank-1.pid").read_text()), signal.SIGKILL)

@@ -1,0 +1,171 @@
+"""The supervisor of one job: `python -m fleetctl.serve.carrier RACKFILE NAME`.
+
+A process of its own that outlives the service which started it. It takes the job from wherever its
+run folder says that it is: given phones, going on, or between two attempts. SIGINT stops the
+job on all phones; SIGTERM and SIGHUP leave it to the next supervisor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleetctl.errors import ExitCode, FleetError
+from fleetctl.jobs import launch, limit, recover, runs
+from fleetctl.jobs.checkpoints import NoCheckpoint
+from fleetctl.jobs.choose import NotEnoughPhones, Wish
+from fleetctl.jobs.jobfile import read_job
+from fleetctl.jobs.launch import Request, Room
+from fleetctl.jobs.runs import RunFolder, Supervised
+from fleetctl.rack import InputError, RackPaths, load_rack
+from fleetctl.remote import Fleet
+from fleetctl.serve import energy
+from fleetctl.serve.queue import Entry, Queue
+from fleetctl.state import Drained, Held, State
+from trainer.formats import FormatError
+
+BACKOFF_SECONDS = (30.0, 1800.0)
+"""Pause before the second try to start a job, and the longest between two."""
+
+HOPELESS = (InputError, FormatError, NoCheckpoint)
+"""Only a person who changes the job can help."""
+
+
+def backoff_seconds(tries: int) -> float:
+    """How long a job waits after so many starts that failed: twice as long each time."""
+    first, longest = BACKOFF_SECONDS
+    return 0.0 if tries <= 0 else float(min(first * 2 ** min(tries - 1, 20), longest))
+
+
+@dataclass(slots=True)
+class Carrier:
+    """One job from the moment it has phones to its end."""
+
+    queue: Queue
+    room: Room
+    run: RunFolder
+    stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    starting: asyncio.Task[object] | None = None
+
+    async def carry(self) -> None:
+        """Start the job if it has not been, and see it through. The caller supervises the run."""
+        if not self.run.events():
+            entry = self.queue.get(self.run.name)
+            if entry is None or entry.given is None or not await self._start(entry):
+                return
+        if not self.run.summary().over:
+            async with limit.enforced(self.room, self.run, self.stop_requested):
+                await recover.carry(self.room, self.run, stop_requested=self.stop_requested)
+            await energy.measure(self.room.rack, self.run)
+        self.queue.remove(self.run.name)
+
+    async def _start(self, entry: Entry) -> bool:
+        """Whether the job runs now. If not, it is over, or waits in the queue again."""
+        self.starting = asyncio.current_task()
+        try:
+            request = self._request(entry)
+            with ExitStack() as stack:
+                await launch.launch(self.room, request, stack, run=self.run)
+            return True
+        except HOPELESS as problem:
+            self._over("failed", str(problem))
+        except FleetError as problem:
+            self._again(entry, problem)
+        except asyncio.CancelledError:
+            if not self.stop_requested.is_set():
+                raise
+            self._over("stopped", "stopped by the operator before it ran")
+        finally:
+            self.starting = None
+        return False
+
+    def _request(self, entry: Entry) -> Request:
+        job = read_job(self.run.job_file)
+        wish = Wish(
+            offered=entry.phones,
+            count=None if entry.most is None else min(entry.most, len(entry.phones)),
+            minimum=entry.least,
+            spares=entry.spares,
+        )
+        resume = entry.resume and runs.find(self.room.paths.runs, entry.resume)
+        return Request(job, wish, (), resume or None)
+
+    def _again(self, entry: Entry, problem: FleetError) -> None:
+        if self.run.events():
+            # It had touched phones: what became of it is written down.
+            self.queue.remove(self.run.name)
+            return
+        # Phones that failed are suspect now, so others are chosen at once; only where that does
+        # not help is there something to wait for.
+        others = isinstance(problem, NotEnoughPhones | Held | Drained)
+        pause = backoff_seconds(entry.tries if others else entry.tries + 1)
+        self.room.remark(f"{self.run.name} was not started: {problem}")
+        why = " ".join(str(problem).split())
+        self.queue.take_back(self.run.name, why[:500], time.time() + pause)
+
+    def _over(self, state: str, reason: str) -> None:
+        """Write down the end of a job that never held a phone."""
+        end_unstarted(self.run, state, reason)
+        self.queue.remove(self.run.name)
+
+    def interrupt(self) -> None:
+        """A person wants its end."""
+        if not self.run.stop_requested:
+            with suppress(OSError):
+                if self.run.events():
+                    self.run.record("stop-requested", by="a signal")
+        self.stop_requested.set()
+        if self.starting is not None:
+            self.starting.cancel()
+
+
+def end_unstarted(run: RunFolder, state: str, reason: str) -> None:
+    """The events of a job that ends before it had a phone."""
+    if not run.events():
+        run.record("created", phones=[])
+    if not run.summary().over:
+        run.record("ended", state=state, reason=reason)
+
+
+async def carry(rack_file: Path, name: str) -> ExitCode:
+    """Be the supervisor of the job, unless it has one."""
+    rack = load_rack(rack_file)
+    paths = RackPaths(rack.name)
+    run = RunFolder(paths.runs / name)
+    with suppress(Supervised), State(paths.state_db) as state, Queue(paths.queue_db) as queue:
+        with run.supervise():
+            async with Fleet(rack, paths) as fleet:
+                carrier = Carrier(queue, Room(fleet, rack, state, paths, _log), run)
+                task = asyncio.current_task()
+                assert task is not None  # noqa: S101
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGINT, carrier.interrupt)
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    loop.add_signal_handler(number, task.cancel)
+                await carrier.carry()
+    return ExitCode.DONE
+
+
+def _log(text: str) -> None:
+    print(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}", flush=True)
+
+
+def main() -> int:
+    rack_file, name = sys.argv[1:]
+    try:
+        return asyncio.run(carry(Path(rack_file), name))
+    except asyncio.CancelledError:
+        _log("left to the next supervisor")
+        return ExitCode.DONE
+    except FleetError as problem:
+        _log(str(problem))
+        return problem.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
