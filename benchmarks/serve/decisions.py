@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--phones", type=int, default=138)
     parser.add_argument("--decisions", type=int, default=500)
     options = parser.parse_args()
-    chance = random.Random(6)
+    chance = random.Random(6)  # noqa: S311
     names = tuple(f"phone{i:03}" for i in range(1, options.phones + 1))
     floor = Floor(names, tuple(f"sw{i // 46}" for i in range(options.phones)))
     now, number = 0.0, options.jobs

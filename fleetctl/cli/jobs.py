@@ -12,56 +12,87 @@ from fleetctl.cli.common import App, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from fleetctl.jobs.runs import Summary
+    from collections.abc import Sequence
+
+    from fleetctl.jobs.runs import RunFolder
 
 
 @click.command()
+@click.argument("run_name", required=False, metavar="[RUN]")
 @output_option
 @pass_app
-def command(app: App, output: str) -> None:
-    """List runs, newest first.
+def command(app: App, run_name: str | None, output: str) -> None:
+    """List jobs: queued ones and why they wait, then runs, newest first. Or tell all of one RUN:
+    why it ended, what it cost, how to run it again.
 
     The state of a run that nobody supervises is asked of its phones; one that has ended in the
     meantime is finished: its records are collected and its phones are given back.
     """
     from fleetctl.jobs import attach, runs
-    from fleetctl.jobs.launch import Room
-    from fleetctl.rack.nodesets import fold
-    from fleetctl.remote import Fleet
-
-    async def refresh() -> None:
-        console = progress()
-        async with Fleet(app.rack, app.paths) as fleet:
-            room = Room(fleet, app.rack, app.state, app.paths, console.print)
-            await attach.refresh_all(room)
 
     attach.release_forgotten(app.state, app.paths.runs)
     known = runs.all_runs(app.paths.runs)
     if any(not run.summary().over for run in known):
-        asyncio.run(refresh())
-    summaries = [run.summary() for run in known]
+        asyncio.run(_refresh(app))
+    if run_name is None:
+        _list(app, known, output)
+    else:
+        _tell(app, run_name, output)
+
+
+async def _refresh(app: App) -> None:
+    from fleetctl.jobs import attach
+    from fleetctl.jobs.launch import Room
+    from fleetctl.remote import Fleet
+
+    async with Fleet(app.rack, app.paths) as fleet:
+        room = Room(fleet, app.rack, app.state, app.paths, progress().print)
+        await attach.refresh_all(room)
+
+
+def _list(app: App, known: Sequence[RunFolder], output: str) -> None:
+    from fleetctl.cli.jobs_view import QUEUE_COLUMNS, RUN_COLUMNS, queue_row, run_json, run_row
+    from fleetctl.serve.outlook import outlook
+
+    now = time.time()
+    queue = outlook(app.rack, app.paths, app.state, now)
     if output == "json":
-        print_json({"jobs": [summary.as_json() for summary in summaries]})
+        print_json(
+            {
+                "served": queue.served is not None,
+                "queue": [job.as_json() for job in queue.jobs],
+                "jobs": [run_json(run, now) for run in known],
+            }
+        )
         return
-    columns = ["NAME", "STATE", "STARTED", "TOOK", "ACCURACY", "PHONES"]
-    print_table(columns, [_row(summary, fold(summary.phones)) for summary in summaries])
+    if queue.jobs:
+        print_table(QUEUE_COLUMNS, [queue_row(job, now) for job in queue.jobs])
+        if queue.served is None:
+            click.echo("nobody serves this rack: they wait until `fleetctl serve` runs")
+        click.echo()
+    summaries = [run.summary() for run in known]
+    print_table(RUN_COLUMNS, [run_row(summary) for summary in summaries])
     for summary in summaries:
         # Below the table: in a column of it, a sentence would be squeezed to a word a line.
         if summary.reason:
             click.echo(f"{summary.name}: {summary.reason.splitlines()[0]}")
 
 
-def _row(summary: Summary, phones: str) -> list[object]:
-    state: str = summary.state
-    if not summary.over and not summary.supervised:
-        state += ", unsupervised"
-    started, ended = summary.started, summary.ended
-    accuracy = summary.test_accuracy
-    return [
-        summary.name,
-        state,
-        time.strftime("%m-%d %H:%M", time.localtime(started)) if started else None,
-        f"{(ended or time.time()) - started:.0f} s" if started else None,
-        f"{accuracy:.2%}" if accuracy is not None else None,
-        phones,
-    ]
+def _tell(app: App, name: str, output: str) -> None:
+    from fleetctl.cli.jobs_view import queue_lines, run_json, run_lines
+    from fleetctl.jobs import runs
+    from fleetctl.serve.outlook import outlook
+
+    now = time.time()
+    waiting = [j for j in outlook(app.rack, app.paths, app.state, now).jobs if j.name == name]
+    if waiting:
+        if output == "json":
+            print_json({"job": waiting[0].as_json()})
+        else:
+            click.echo("\n".join(queue_lines(waiting[0], now)))
+        return
+    run = runs.find(app.paths.runs, name)
+    if output == "json":
+        print_json({"job": run_json(run, now)})
+    else:
+        click.echo("\n".join(run_lines(run, now)))

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 def command(ctx: click.Context, app: App, run_name: str | None) -> None:
     """Stop a run on all its phones, the newest one by default; nothing of it stays there.
 
-    A phone that does not answer is named, and the exit code is 3; stop the run once more when
-    the phone is back.
+    A job that waits in the queue is taken out of it. A phone that does not answer is named, and
+    the exit code is 3; stop the run once more when the phone is back.
     """
     from fleetctl.jobs import runs
+    from fleetctl.serve.stop import stop_unstarted
 
+    if run_name is not None and stop_unstarted(app.paths, run_name):
+        click.echo(f"{run_name} stopped before it ran")
+        return
     run = runs.find(app.paths.runs, run_name)
     was_over = run.summary().over
     summary = asyncio.run(_stop(app, run))

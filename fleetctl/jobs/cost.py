@@ -28,7 +28,9 @@ class Cost:
         hours = f"{self.phone_hours:.2f} phone-hours"
         if self.energy_watt_hours is None:
             return f"{hours}; energy: not measured"
-        part = "" if self.measured == self.phones else f", of {self.measured} of {self.phones} phones"
+        part = (
+            "" if self.measured == self.phones else f", of {self.measured} of {self.phones} phones"
+        )
         return f"{hours}; energy: {self.energy_watt_hours:.1f} Wh{part}"
 
 

@@ -6,7 +6,15 @@ import re
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PositiveInt,
+    field_validator,
+    model_validator,
+)
 
 from fleetctl.jobs.onphone import OWN_FILES
 from fleetctl.rack import InputError
@@ -25,16 +33,51 @@ from trainer.formats import (
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,60}")
 
+MOST_URGENT = 10
+"""Priorities lie between this and its negative: what waits gains one an hour, so that nothing
+waits behind newcomers for more than 20 hours."""
+
 # Scalars arrive as text, and a model's or optimiser's arguments have no fixed keys.
 Scalar = Annotated[int | float | bool | str, Field(union_mode="left_to_right")]
 Value = Annotated[Scalar | list[Scalar], Field(union_mode="left_to_right")]
 """Of an argument that torch's classes take: `lr: 0.1`, `betas: [0.9, 0.99]`."""
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def duration_seconds(text: str | float) -> float:
+    """`90m`, `1h30m`, `2d`, `45s`, or a number of seconds. Raises ValueError."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        found = _DURATION.fullmatch(str(text).strip())
+        if found is None or not any(found.groups()):
+            raise ValueError(f"{text!r} is no duration; write one such as 90m or 1h30m") from None
+        days, hours, minutes, rest = (int(part or 0) for part in found.groups())
+        seconds = float(((days * 24 + hours) * 60 + minutes) * 60 + rest)
+    if not 1 <= seconds <= 366 * 86400:
+        raise ValueError(f"{text!r} is no duration from 1 s to 366 d; write one such as 90m")
+    return seconds
+
+
+def duration_words(seconds: float) -> str:
+    """`1h30m`, as `duration_seconds` reads it."""
+    left, words = round(seconds), ""
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        words += f"{count}{unit}" if count else ""
+    return words or "0s"
+
 
 _EXCHANGE, _CHECKPOINT = Exchange(), CheckpointSpec()
 
 
 class JobError(InputError):
     """The job file or the options of `launch` are wrong."""
+
+
+def _duration(value: Any) -> Any:
+    return duration_seconds(value) if isinstance(value, str | int | float) else value
 
 
 class Strict(BaseModel):
@@ -179,6 +222,10 @@ class Job(Strict):
     """Phones that are held beside those that train, to take the place of one that fails."""
     train: Train | None = None
     command: list[str] | None = Field(None, min_length=1)
+    priority: int = Field(0, ge=-MOST_URGENT, le=MOST_URGENT)
+    """In the queue: larger first."""
+    time_limit: Annotated[float | None, BeforeValidator(_duration)] = None
+    """Seconds after which it is ended with a checkpoint; such as `90m` in the file."""
 
     @field_validator("name")
     @classmethod
@@ -241,8 +288,9 @@ def local_files(words: list[str], folder: Path) -> tuple[Path, ...]:
 
     Raises JobError for a file that would take the place of one of those.
     """
-    named = [folder / word for word in words if word == Path(word).name]
-    found = tuple(path for path in named if path.is_file())
+    # A run's folder keeps them apart from its own files, and can be run again.
+    places = [(folder / w, folder / "files" / w) for w in words if w == Path(w).name]
+    found = tuple(there[0] for two in places if (there := [p for p in two if p.is_file()]))
     for path in found:
         if path.name in OWN_FILES:
             raise JobError(f"{path}: a run has a file {path.name} of its own; rename yours")

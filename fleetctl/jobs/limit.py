@@ -59,16 +59,12 @@ async def _enforce(room: Room, run: RunFolder, end: float, stop_requested: async
     await finish(room, run, reason, stop_requested)
 
 
-async def finish(
-    room: Room, run: RunFolder, reason: str, stop_requested: asyncio.Event
-) -> None:
+async def finish(room: Room, run: RunFolder, reason: str, stop_requested: asyncio.Event) -> None:
     """Have the run end by itself with a checkpoint; stop it when that takes too long."""
     with suppress(OSError):
         run.record("stop-requested", by=reason, reason=reason)
     if run.plan() is not None:
         summary = run.summary()
-        await room.fleet.run(
-            summary.phones, onphone.ask_to_finish(run.name), timeout_seconds=10
-        )
+        await room.fleet.run(summary.phones, onphone.ask_to_finish(run.name), timeout_seconds=10)
         await asyncio.sleep(FINISH_SECONDS)
     stop_requested.set()

@@ -241,7 +241,7 @@ def read_finals(run: str, *, stage: bool = False) -> str:
 
 
 def ask_to_finish(run: str) -> str:
-    """Shell on any phone of a run: it shall end by itself with a checkpoint (trainer.loop.FINISH)."""
+    """Shell on any phone of a run: it shall end with a checkpoint; see FINISH in trainer.loop."""
     return f"touch {folder(run)}/finish"
 
 

@@ -80,6 +80,21 @@ class RackPaths:
         return self.dir / "runs"
 
     @property
+    def queue_db(self) -> Path:
+        """Jobs that wait for phones, or have been given some."""
+        return self.dir / "queue.db"
+
+    @property
+    def serve_lock(self) -> Path:
+        """Held by the process that serves the rack."""
+        return self.dir / "serve.lock"
+
+    @property
+    def last_checks(self) -> Path:
+        """How the last checks of cabling and packages ended."""
+        return self.dir / "last_checks.json"
+
+    @property
     def data(self) -> Path:
         return self.dir / "data"
 

@@ -1,4 +1,4 @@
-"""What a decision is made of: the queue, the runs that hold phones, the state of each phone. Pure."""
+"""What a decision is made of: queue, runs that hold phones, the state of each phone. Pure."""
 
 from __future__ import annotations
 

@@ -25,6 +25,7 @@ from fleetctl.jobs.runs import RunFolder, Supervised
 from fleetctl.rack import InputError, RackPaths, load_rack
 from fleetctl.remote import Fleet
 from fleetctl.serve import energy
+from fleetctl.serve.enqueue import end_unstarted
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import Drained, Held, State
 from trainer.formats import FormatError
@@ -124,31 +125,31 @@ class Carrier:
             self.starting.cancel()
 
 
-def end_unstarted(run: RunFolder, state: str, reason: str) -> None:
-    """The events of a job that ends before it had a phone."""
-    if not run.events():
-        run.record("created", phones=[])
-    if not run.summary().over:
-        run.record("ended", state=state, reason=reason)
-
-
 async def carry(rack_file: Path, name: str) -> ExitCode:
     """Be the supervisor of the job, unless it has one."""
     rack = load_rack(rack_file)
     paths = RackPaths(rack.name)
     run = RunFolder(paths.runs / name)
-    with suppress(Supervised), State(paths.state_db) as state, Queue(paths.queue_db) as queue:
-        with run.supervise():
-            async with Fleet(rack, paths) as fleet:
-                carrier = Carrier(queue, Room(fleet, rack, state, paths, _log), run)
-                task = asyncio.current_task()
-                assert task is not None  # noqa: S101
-                loop = asyncio.get_running_loop()
-                loop.add_signal_handler(signal.SIGINT, carrier.interrupt)
-                for number in (signal.SIGTERM, signal.SIGHUP):
-                    loop.add_signal_handler(number, task.cancel)
-                await carrier.carry()
+    with ExitStack() as stack:
+        state = stack.enter_context(State(paths.state_db))
+        queue = stack.enter_context(Queue(paths.queue_db))
+        try:
+            stack.enter_context(run.supervise())
+        except Supervised:
+            return ExitCode.DONE
+        async with Fleet(rack, paths) as fleet:
+            carrier = Carrier(queue, Room(fleet, rack, state, paths, _log), run)
+            _on_signals(carrier)
+            await carrier.carry()
     return ExitCode.DONE
+
+
+def _on_signals(carrier: Carrier) -> None:
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    assert task is not None  # noqa: S101
+    loop.add_signal_handler(signal.SIGINT, carrier.interrupt)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, task.cancel)
 
 
 def _log(text: str) -> None:

@@ -116,7 +116,7 @@ def decide(
     unusable: Mapping[str, str],
     now: float,
 ) -> Decision:
-    """Whom to start, and what to tell the others. `unusable`: phone -> its state (drained, lost)."""
+    """Whom to start, and what to tell the others. `unusable`: phone -> its state, such as lost."""
     busy = 0
     taken: list[tuple[float, int, str]] = []
     for run in running:

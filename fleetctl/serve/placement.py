@@ -49,7 +49,9 @@ class Floor:
         if open_bits.bit_count() < count:
             raise ValueError(f"{count} phones wanted, {open_bits.bit_count()} are open")
         rooms = [room for block in self._blocks if (room := block & open_bits)]
-        own = [room for room in rooms if any(block & beside and block & room for block in self._blocks)]
+        own = [
+            room for room in rooms if any(block & beside and block & room for block in self._blocks)
+        ]
         chosen = 0
         for some in (own, [room for room in rooms if room not in own]):
             taken = _fill(some, count - chosen.bit_count())

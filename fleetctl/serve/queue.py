@@ -172,9 +172,7 @@ class Queue:
     def take_out(self, name: str) -> None:
         """A person does not want it any more. Raises NotWaiting once it was given phones."""
         with self._transaction() as database:
-            cursor = database.execute(
-                "DELETE FROM jobs WHERE name = ? AND given IS NULL", (name,)
-            )
+            cursor = database.execute("DELETE FROM jobs WHERE name = ? AND given IS NULL", (name,))
             if cursor.rowcount == 0:
                 raise NotWaiting(f"{name} does not wait in the queue any more; see `fleetctl jobs`")
 

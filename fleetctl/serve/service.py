@@ -20,7 +20,7 @@ from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.serve.board import Board, board_of
 from fleetctl.serve.decide import Decision, decide
 from fleetctl.serve.queue import Entry, Queue
-from fleetctl.state import State
+from fleetctl.state import PhoneFacts, State
 
 ADOPT_SECONDS = 10.0
 """Between two looks for runs of a terminal that has gone."""
@@ -35,9 +35,11 @@ class Turn:
 
     time: float
     rack: Rack
+    facts: Mapping[str, PhoneFacts]
     board: Board
     entries: tuple[Entry, ...]
     decision: Decision
+    decision_seconds: float
 
 
 @dataclass(slots=True)
@@ -58,8 +60,9 @@ class Service:
     state: State
     queue: Queue
     say: Callable[[str], None]
+    supervisor: tuple[str, ...] = (sys.executable, "-m", "fleetctl.serve.carrier")
+    """The program that carries a job; it gets the rack file and the job's name."""
     rack: Rack = field(init=False)
-    last: Turn | None = None
     _stamp: tuple[float, ...] = ()
     _children: dict[str, _Child] = field(default_factory=dict)
     _over: set[str] = field(default_factory=set)
@@ -79,16 +82,17 @@ class Service:
         self._keep_supervised(moment)
         entries = self.queue.jobs()
         limits = {run: end for run, end in self._unattended.items() if end is not None}
-        board = board_of(self.rack, self.state.phones(), entries, limits, moment)
+        began, facts = time.perf_counter(), self.state.phones()
+        board = board_of(self.rack, facts, entries, limits, moment)
         waiting = [entry.waiting() for entry in entries if entry.waits]
         decision = decide(board.floor, waiting, board.running, board.unusable, moment)
+        took = time.perf_counter() - began
         for start in decision.starts:
             phones = (*start.phones, *start.spares)
             if self.queue.give(start.name, phones, moment):
                 self.say(f"{start.name} starts on {len(phones)} phones")
                 self._start_supervisor(start.name, moment)
-        self.last = Turn(moment, self.rack, board, tuple(entries), decision)
-        return self.last
+        return Turn(moment, self.rack, facts, board, tuple(entries), decision, took)
 
     def _keep_supervised(self, now: float) -> None:
         """Every job that has phones has a supervisor; what is over leaves the queue."""
@@ -135,7 +139,7 @@ class Service:
         folder = self.paths.runs / name
         with (folder / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "fleetctl.serve.carrier", str(self.rack_file), name],
+                [*self.supervisor, str(self.rack_file), name],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

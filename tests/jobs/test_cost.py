@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fleetctl.jobs.cost import cost_of, held
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fleetctl.jobs.cost import cost_of, held
 
 
 def at(time: float, kind: str, **facts: Any) -> dict[str, Any]:
@@ -74,7 +75,6 @@ def test_no_phone_is_counted_twice_at_a_time(changes: list[tuple[float, set[int]
     seconds = sum(span.until - span.since for span in spans)
     edges = [*(moment for moment, _ in moments[1:]), end]
     expected = sum(
-        len(phones) * (until - since)
-        for (since, phones), until in zip(moments, edges, strict=True)
+        len(phones) * (until - since) for (since, phones), until in zip(moments, edges, strict=True)
     )
     assert seconds == pytest.approx(expected)

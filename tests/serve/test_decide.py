@@ -9,9 +9,7 @@ from fleetctl.serve.decide import AGEING_SECONDS, Decision, Running, Waiting, de
 from fleetctl.serve.placement import Floor
 
 NOW = 1_000_000.0
-FLOOR = Floor(
-    tuple(f"phone{i:03}" for i in range(1, 9)), ("sw1",) * 4 + ("sw2",) * 4
-)
+FLOOR = Floor(tuple(f"phone{i:03}" for i in range(1, 9)), ("sw1",) * 4 + ("sw2",) * 4)
 FIRST, SECOND = FLOOR.names[:4], FLOOR.names[4:]
 
 
@@ -42,7 +40,9 @@ def test_jobs_start_by_priority_then_arrival_on_a_switch_each() -> None:
         ("urgent", FIRST),
         ("one", SECOND),
     ]
-    assert decision.waits == {"two": "4 wanted, 0 free; when is not known: urgent has no time limit"}
+    assert decision.waits == {
+        "two": "4 wanted, 0 free; when is not known: urgent has no time limit"
+    }
 
 
 def test_a_job_that_waits_for_an_hour_is_one_step_more_urgent() -> None:

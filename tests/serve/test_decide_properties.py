@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fleetctl.serve.decide import AGEING_SECONDS, Decision, Promise, Running, Waiting, decide
-from fleetctl.serve.placement import Floor
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from fleetctl.serve.decide import AGEING_SECONDS, Decision, Promise, Running, Waiting, decide
+from fleetctl.serve.placement import Floor
 
 SIZES = (5, 4, 3)
 FLOOR = Floor(
@@ -36,9 +37,7 @@ class World:
     def arrive(self, wanted: int, limit: float | None, **options: object) -> Waiting:
         self.numbers += 1
         facts: dict[str, object] = {"least": wanted, "most": wanted} | options
-        job = Waiting(
-            f"job-{self.numbers}", self.numbers, self.now, limit_seconds=limit, **facts
-        )  # type: ignore[arg-type]
+        job = Waiting(f"job-{self.numbers}", self.numbers, self.now, limit_seconds=limit, **facts)  # type: ignore[arg-type]
         self.waiting[job.name] = job
         return job
 

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from fleetctl.errors import ExitCode
 from fleetctl.serve.lock import Serving, server, serving
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 
 import pytest
-from fleetctl.serve.placement import Floor
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fleetctl.serve.placement import Floor
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 

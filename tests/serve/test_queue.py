@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from fleetctl.rack import InputError
 from fleetctl.serve.queue import SCHEMA_VERSION, Entry, NotWaiting, Queue, QueueError
 
@@ -128,7 +129,7 @@ def test_a_queue_of_a_newer_version_is_refused_and_left_alone(path: Path) -> Non
         newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     before = path.read_bytes()
 
-    with pytest.raises(QueueError, match="newer than .*update phonerack"):
+    with pytest.raises(QueueError, match=r"newer than .*update phonerack"):
         Queue(path)
     assert path.read_bytes() == before
 
@@ -140,13 +141,17 @@ def test_a_damaged_queue_says_so(path: Path) -> None:
         Queue(path)
 
 
+def fill(queue: Queue) -> None:
+    for number in range(1000):
+        queue.add(entry(f"more-{number}"))
+
+
 def test_a_full_disk_queues_nothing_and_loses_nothing(path: Path) -> None:
     with Queue(path) as queue:
         queue.add(entry("before-1"))
         queue._database.execute("PRAGMA max_page_count = 1")
         with pytest.raises(QueueError, match="full"):
-            for number in range(1000):
-                queue.add(entry(f"more-{number}"))
+            fill(queue)
         held = {each.name for each in queue.jobs()}
 
     with Queue(path) as queue:

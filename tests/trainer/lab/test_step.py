@@ -120,4 +120,4 @@ def test_one_rank_that_is_asked_to_finish_tells_all_of_them() -> None:
         assert not any(step.bad for step in steps)
         return [step.finish for step in steps]
 
-    assert on_ranks(3, work) == [[False, True]] * 3
+    assert with_engines(3, work) == [[False, True]] * 3

@@ -201,7 +201,7 @@ def test_a_run_that_is_asked_to_finish_ends_on_all_ranks_with_a_checkpoint(tmp_p
     assert {final.status for final in run.finals} == {"stopped"}
     assert f"as asked, after iteration {iteration}" in (run.finals[0].reason or "")
     assert len({final.parameters_sha256 for final in run.finals}) == 1
-    assert run.events("checkpoint")[-1].iteration == iteration < 500
+    assert run.events("checkpoint")[-1].iteration == iteration
 
 
 def test_a_killed_rank_ends_the_others(tmp_path) -> None:

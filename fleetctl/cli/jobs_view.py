@@ -1,0 +1,124 @@
+"""How `jobs` shows a queue and runs: rows of its tables, and all that is to be told of one."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fleetctl.jobs.runs import RunFolder, Summary
+    from fleetctl.serve.outlook import Job
+
+RUN_COLUMNS = ("NAME", "STATE", "STARTED", "TOOK", "ACCURACY", "PHONES")
+QUEUE_COLUMNS = ("QUEUED", "PRIORITY", "SINCE", "PHONES", "LIMIT", "WHY IT WAITS")
+
+
+def run_row(summary: Summary) -> list[object]:
+    from fleetctl.rack.nodesets import fold
+
+    state: str = summary.state
+    if not summary.over and not summary.supervised:
+        state += ", unsupervised"
+    started, ended = summary.started, summary.ended
+    accuracy = summary.test_accuracy
+    return [
+        summary.name,
+        state,
+        time.strftime("%m-%d %H:%M", time.localtime(started)) if started else None,
+        f"{(ended or time.time()) - started:.0f} s" if started else None,
+        f"{accuracy:.2%}" if accuracy is not None else None,
+        fold(summary.phones) if summary.phones else None,
+    ]
+
+
+def queue_row(job: Job, now: float) -> list[object]:
+    from fleetctl.jobs.jobfile import duration_words
+
+    limit = job.entry.limit_seconds
+    return [
+        job.name,
+        job.entry.priority,
+        f"{now - job.entry.arrived:.0f} s",
+        job.phones_words,
+        duration_words(limit) if limit else None,
+        job.why,
+    ]
+
+
+def queue_lines(job: Job, now: float) -> list[str]:
+    """One job of the queue, a line a fact."""
+    from fleetctl.jobs.jobfile import duration_words
+
+    entry = job.entry
+    facts = {
+        "queued": f"{_moment(entry.arrived)} by {entry.who}, {now - entry.arrived:.0f} s ago",
+        "waits": job.why,
+        "phones": job.phones_words,
+        "priority": str(entry.priority),
+    }
+    if entry.limit_seconds:
+        facts["limit"] = duration_words(entry.limit_seconds)
+    if entry.resume:
+        facts["resumes"] = entry.resume
+    if entry.tries:
+        facts["failed"] = f"{entry.tries} starts, the last: {entry.trouble}"
+    facts["take out"] = f"fleetctl stop {entry.name}"
+    return [f"{entry.name}: queued", *_lines(facts)]
+
+
+def run_lines(run: RunFolder, now: float) -> list[str]:
+    """All of a run, a line a fact."""
+    from fleetctl.jobs.cost import cost_of
+    from fleetctl.rack.nodesets import fold
+
+    summary = run.summary()
+    accuracy = summary.test_accuracy
+    told = "" if accuracy is None else f", test accuracy {accuracy:.2%}"
+    facts: dict[str, str] = {}
+    if summary.reason:
+        facts["why"] = summary.reason.splitlines()[0]
+    if summary.phones:
+        facts["phones"] = f"{len(summary.phones)}: {fold(summary.phones)}"
+    if summary.started:
+        took = (summary.ended or now) - summary.started
+        facts["started"] = f"{_moment(summary.started)}, {took:.0f} s"
+    if summary.resumed_from:
+        facts["resumed"] = summary.resumed_from
+    facts["cost"] = cost_of(run.events(), now).words()
+    facts |= again(run, summary)
+    facts["folder"] = str(run.path)
+    return [f"{run.name}: {summary.state}{told}", *_lines(facts)]
+
+
+def again(run: RunFolder, summary: Summary) -> dict[str, str]:
+    """The commands that run it again, and that go on with it."""
+    commands = {}
+    if run.job_file.exists():
+        commands["again"] = shlex.join(["fleetctl", "launch", str(run.job_file)])
+    if summary.over and summary.state != "done" and run.plan() is not None:
+        commands["go on"] = f"fleetctl launch --resume {run.name}"
+    return commands
+
+
+def run_json(run: RunFolder, now: float) -> dict[str, Any]:
+    from fleetctl.jobs.cost import cost_of
+
+    summary = run.summary()
+    commands = again(run, summary)
+    return {
+        **summary.as_json(),
+        "cost": cost_of(run.events(), now).as_json(),
+        "run_again": commands.get("again"),
+        "go_on": commands.get("go on"),
+        "folder": str(run.path),
+    }
+
+
+def _lines(facts: dict[str, str]) -> list[str]:
+    width = max(map(len, facts))
+    return [f"  {name:{width}}  {value}" for name, value in facts.items()]
+
+
+def _moment(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))

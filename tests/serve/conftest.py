@@ -1,0 +1,65 @@
+"""A rack on paper, its databases, and jobs in its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from fleetctl.jobs.choose import read_wish
+from fleetctl.jobs.jobfile import Job
+from fleetctl.jobs.launch import Request
+from fleetctl.jobs.runs import RunFolder
+from fleetctl.rack import Rack, RackPaths, load_rack
+from fleetctl.serve.enqueue import Wanted, enqueue
+from fleetctl.serve.queue import Entry, Queue
+from fleetctl.state import State
+
+RACK = """\
+rack: paper
+network: {cidr: 10.9.0.0/24, medium: ethernet, controller: 10.9.0.1}
+switches: {sw1: {ports: 8}, sw2: {ports: 8}}
+phones:
+  - {names: "phone[001-004]", switch: sw1, ports: 1-4, addresses: 10.9.0.11-14}
+  - {names: "phone[005-008]", switch: sw2, ports: 1-4, addresses: 10.9.0.15-18}
+"""
+
+
+@dataclass
+class Paper:
+    """The rack's folder, with everything in it that a controller keeps."""
+
+    rack_file: Path
+    paths: RackPaths
+    state: State
+    queue: Queue
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def rack(self) -> Rack:
+        return load_rack(self.rack_file)
+
+    def enqueue(self, phones: str = "4", name: str | None = None, **job: object) -> Entry:
+        asked = Job(name="digits", phones=phones, command=["true"], **job)  # type: ignore[arg-type]
+        request = Request(asked, read_wish(self.rack, phones, {}))
+        return enqueue(self.rack, self.paths, self.queue, Wanted(request, "ada", name))
+
+    def run(self, name: str) -> RunFolder:
+        return RunFolder(self.paths.runs / name)
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Paper]:
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path / "home"))
+    rack_file = tmp_path / "paper.yml"
+    rack_file.write_text(RACK)
+    rack = load_rack(rack_file)
+    paths = RackPaths(rack.name)
+    paths.ensure()
+    with State(paths.state_db) as state, Queue(paths.queue_db) as queue:
+        for phone in rack.phones:
+            state.record_health(phone, "OK")
+        state.record_contact(dict.fromkeys(rack.phones, True))
+        yield Paper(rack_file, paths, state, queue)
