@@ -25,14 +25,15 @@ COMMANDS = {
     "exec": "Run a command on phones, all at once.",
     "guard": "Watch batteries: heat, health, charge.",
     "identify": "Have phones show which they are.",
-    "jobs": "List runs, newest first.",
+    "jobs": "List jobs: why they wait, how they end, what they cost.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
     "power": "Show what feeds phones, and switch it off and on.",
     "provision": "Bring phones, services, switches to what the rack file says.",
+    "serve": "Start queued jobs, supervise all, export metrics.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",
-    "stop": "Stop a run on all its phones.",
+    "stop": "Stop a run on all its phones, or take it out of the queue.",
     "undrain": "Let drained phones take jobs again.",
 }
 

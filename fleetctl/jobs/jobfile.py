@@ -222,7 +222,7 @@ class Job(Strict):
     """Phones that are held beside those that train, to take the place of one that fails."""
     train: Train | None = None
     command: list[str] | None = Field(None, min_length=1)
-    priority: int = Field(0, ge=-MOST_URGENT, le=MOST_URGENT)
+    priority: int = Field(default=0, ge=-MOST_URGENT, le=MOST_URGENT)
     """In the queue: larger first."""
     time_limit: Annotated[float | None, BeforeValidator(_duration)] = None
     """Seconds after which it is ended with a checkpoint; such as `90m` in the file."""

@@ -21,6 +21,10 @@ REVOCATIONS_FILE = f"{TERMUX_PREFIX}/etc/ssh/phonerack_krl"
 SERVICES = "services"
 """Name of the services host, in Ansible and as ssh alias."""
 
+LOOPBACK = "127.0.0.1"
+
+FLEET_EXPORTER_PORT = 9867
+
 CONTROLLER = "controller"
 """Name of this machine in Ansible."""
 
@@ -46,7 +50,16 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_architectures": sorted({ARCHITECTURES[p.target] for p in rack.phones.values()}),
         "rack_thresholds": asdict(rack.thresholds),
         "rack_watched_switches": watched_switches(rack),
+        "rack_fleet_exporter": f"{fleet_exporter_host(rack)}:{FLEET_EXPORTER_PORT}",
     }
+
+
+def fleet_exporter_host(rack: Rack) -> str:
+    """Where `fleetctl serve` lets Prometheus in: on this machine alone, unless Prometheus is on
+    another."""
+    network = rack.network
+    elsewhere = network.services is not None and network.services != network.controller
+    return network.controller if elsewhere and network.controller else LOOPBACK
 
 
 def watched_switches(rack: Rack) -> list[str]:

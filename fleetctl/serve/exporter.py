@@ -20,10 +20,9 @@ from fleetctl import __version__
 from fleetctl.errors import FleetError
 from fleetctl.rack import InputError
 from fleetctl.rack.nodesets import fold
+from fleetctl.rack.variables import FLEET_EXPORTER_PORT, LOOPBACK
 from fleetctl.serve.last_checks import Checked
 from fleetctl.serve.service import Turn
-
-PORT = 9867
 
 STATES = ("ready", "busy", "draining", "drained", "suspect", "lost", "needs-hands")
 ORIGINS = ("person", "check", "guard")
@@ -46,14 +45,14 @@ def families(seen: Seen) -> list[Metric]:
 
 def _phones(seen: Seen) -> Iterable[Metric]:
     rack = seen.turn.rack.name
-    counts = Counter(seen.turn.board.states.values())
+    counts: Counter[str] = Counter(seen.turn.board.states.values())
     by_state = _gauge("phones", "Phones of the rack file, by state.", "state")
     for state in STATES:
         by_state.add_metric([rack, state], counts[state])
     each = _gauge("phone_state", "1 for the state that the phone is in.", "phone", "state")
     for phone, state in seen.turn.board.states.items():
         each.add_metric([rack, phone, state], 1)
-    drains = Counter(drain.origin for known in seen.turn.facts.values() for drain in known.drains)
+    drains: Counter[str] = Counter(drain.origin for known in seen.turn.facts.values() for drain in known.drains)
     by_origin = _gauge("drains", "Drains that hold, by who has set them.", "origin")
     for origin in dict.fromkeys([*ORIGINS, *drains]):
         by_origin.add_metric([rack, origin], drains[origin])
@@ -147,12 +146,14 @@ def read_address(text: str) -> Address | None:
         return None
     host, colon, port = text.rpartition(":")
     if not colon:
-        host, port = text, str(PORT)
+        host, port = text, str(FLEET_EXPORTER_PORT)
     with suppress(ValueError):
         number = int(port)
         if host and 0 < number < 65536:
             return Address(host, number)
-    raise InputError(f"{text!r} is no address to listen on; write one such as 127.0.0.1:{PORT}")
+    raise InputError(
+        f"{text!r} is no address to listen on; write one such as {LOOPBACK}:{FLEET_EXPORTER_PORT}"
+    )
 
 
 def listen(address: Address, look: Callable[[], Seen | None]) -> WSGIServer:
@@ -171,7 +172,7 @@ def listen(address: Address, look: Callable[[], Seen | None]) -> WSGIServer:
 
 def started(turn: Turn) -> str:
     """One line on the rack as the service first sees it."""
-    counts = Counter(turn.board.states.values())
+    counts: Counter[str] = Counter(turn.board.states.values())
     states = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
     queued = sum(entry.waits for entry in turn.entries)
     names = fold(turn.board.states) if turn.board.states else "no phone"

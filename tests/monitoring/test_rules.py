@@ -14,6 +14,12 @@ import yaml
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
+from fleetctl.rack import load_rack
+from fleetctl.serve.board import Board
+from fleetctl.serve.decide import Decision
+from fleetctl.serve.exporter import Seen, families
+from fleetctl.serve.placement import Floor
+from fleetctl.serve.service import Turn
 
 if TYPE_CHECKING:
     from conftest import RackUnderTest
@@ -21,7 +27,18 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[2]
 ROLE = PROJECT / "roles/monitoring"
 SWITCHES = ["sw1", "sw2"]
-METRICS = {metric.name for metric in (*CATALOGUE, *OF_SWITCHES)} | {"up"}
+
+
+def of_the_fleet() -> set[str]:
+    """What the fleet exporter tells of a rack in which nothing goes on."""
+    rack = load_rack(PROJECT / "inventory/standin.yml")
+    board = Board(Floor((), ()), {}, ())
+    turn = Turn(0.0, rack, {}, board, (), Decision((), {}), 0.0)
+    return {family.name for family in families(Seen(turn, {}, 0))}
+
+
+METRICS = {metric.name for metric in (*CATALOGUE, *OF_SWITCHES)} | of_the_fleet() | {"up"}
+OF_EVERY_RACK = ["PhoneClockOff", "FleetServiceDown", "TargetsMissing"]
 
 
 def rendered(name: str, switches: list[str]) -> str:
@@ -33,6 +50,7 @@ def rendered(name: str, switches: list[str]) -> str:
         "rack_thresholds": {"max_clock_skew_seconds": 30.0},
         "rack_services_address": "10.0.0.2",
         "rack_watched_switches": switches,
+        "rack_fleet_exporter": "127.0.0.1:9867",
         "_monitoring_rules": "/etc/prometheus/phonerack/rules.yml",
         "_monitoring_targets": "/etc/prometheus/phonerack/phones.json",
         "_monitoring_address": "10.0.0.2:9090",
@@ -76,15 +94,18 @@ def test_an_alert_asks_for_what_the_exporters_give(name: str) -> None:
 
 
 def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() -> None:
-    assert list(alerts([])) == ["PhoneClockOff"]
+    assert list(alerts([])) == OF_EVERY_RACK
     jobs = yaml.safe_load(rendered("prometheus.yml", []))["scrape_configs"]
-    assert [job["job_name"] for job in jobs] == ["phone", "prometheus"]
+    assert [job["job_name"] for job in jobs] == ["phone", "fleet", "prometheus"]
     jobs = yaml.safe_load(rendered("prometheus.yml", SWITCHES))["scrape_configs"]
-    assert [job["job_name"] for job in jobs] == ["phone", "switches", "prometheus"]
+    assert [job["job_name"] for job in jobs] == ["phone", "fleet", "switches", "prometheus"]
 
 
 PORT = 'switch="sw1", port="1", phone="phone001"'
 SERIES = {
+    'up{job="fleet", rack="lab"}': "1x20",
+    'up{job="phone", rack="lab", phone="phone001"}': "1x20",
+    'phonerack_fleet_targets_expected{rack="lab"}': "1x20",
     'up{job="switches"}': "1x20",
     'phonerack_switch_up{switch="sw1"}': "1x20",
     'phonerack_switch_up{switch="sw2"}': "1x20",
@@ -101,6 +122,8 @@ SERIES = {
 """A rack where nothing is wrong: series and what they hold, minute by minute."""
 
 WRONG = {
+    "FleetServiceDown": ('up{job="fleet", rack="lab"}', "1x5 0x15"),
+    "TargetsMissing": ('phonerack_fleet_targets_expected{rack="lab"}', "2x20"),
     "SwitchExporterDown": ('up{job="switches"}', "0x20"),
     "SwitchNotRead": ('phonerack_switch_up{switch="sw1"}', "0x20"),
     "SwitchMissing": ('phonerack_switch_up{switch="sw2"}', "1 _x20"),
@@ -141,7 +164,7 @@ def rule_tests() -> str:
     return yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests})
 
 
-def test_every_alert_about_switches_is_tried() -> None:
+def test_every_alert_but_that_of_clocks_is_tried_here() -> None:
     assert set(WRONG) == set(ALERTS) - {"PhoneClockOff"}
 
 
