@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 
 
-def enqueue(app: App, request: Request, name: str | None) -> RunFolder:
+def enqueue(app: App, request: Request) -> RunFolder:
     """Put the job into the queue; its run folder."""
     from fleetctl.jobs.runs import RunFolder
-    from fleetctl.serve.enqueue import Wanted, enqueue
+    from fleetctl.serve.enqueue import enqueue
     from fleetctl.serve.queue import Queue
 
     with Queue(app.paths.queue_db) as queue:
-        wanted = Wanted(request, getpass.getuser(), name)
-        entry = enqueue(app.rack, app.paths, queue, wanted)
+        entry = enqueue(app.rack, app.paths, queue, request, getpass.getuser())
     return RunFolder(app.paths.runs / entry.name)
 
 

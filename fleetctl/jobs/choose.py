@@ -33,10 +33,12 @@ class Wish:
     """What a job asks for: exactly these phones, or a number of any, or all that pass.
 
     `limit` bounds the last: a run that is resumed wants as many as it had, and takes fewer.
-    `minimum`: as few will do; `spares` are held beside them where there are some.
+    `minimum`: as few will do; `spares` are held beside them where there are some. `offered`: only
+    these are chosen from.
     """
 
     named: tuple[str, ...] = ()
+    offered: tuple[str, ...] = ()
     count: int | None = None
     limit: int | None = None
     minimum: int | None = None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from fleetctl.jobs import limit
 from fleetctl.jobs.recover import carry
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder
@@ -64,7 +65,8 @@ class Foreground:
         """Supervise with as many attempts as it takes; from here on Ctrl-C stops the run."""
         stop = asyncio.Event()
         self.supervised = Supervised(run, stop, room.remark)
-        return await carry(room, run, dress=dress, stop_requested=stop)
+        async with limit.enforced(room, run, stop):
+            return await carry(room, run, dress=dress, stop_requested=stop)
 
     def _interrupt(self) -> None:
         this = self.supervised

@@ -20,7 +20,17 @@ from fleetctl.checks import phone as preflight
 from fleetctl.checks.health import keep
 from fleetctl.checks.registry import Outcome
 from fleetctl.errors import ExitCode, FleetError
-from fleetctl.jobs import checkpoints, choose, mpirun, onphone, rehearsal, runs, settle, staging
+from fleetctl.jobs import (
+    checkpoints,
+    choose,
+    mpirun,
+    names,
+    onphone,
+    rehearsal,
+    runs,
+    settle,
+    staging,
+)
 from fleetctl.jobs.jobfile import Job, JobError, read_job, write_job
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.room import Chosen, Prepared, Room
@@ -48,6 +58,8 @@ class Request:
     wish: choose.Wish
     files: tuple[Path, ...] = ()
     resume: RunFolder | None = None
+    name: str | None = None
+    """The run's whole name, if a person has chosen it."""
 
 
 async def choose_phones(
@@ -59,7 +71,7 @@ async def choose_phones(
     Raises NotEnoughPhones. What was found out is kept in the state, unless `dry`.
     """
     began = time.monotonic()
-    pool = again.pool if again else wish.named
+    pool = again.pool if again else wish.named or wish.offered
     choice = choose.candidates(room.rack, room.state.phones(), time.time(), pool, again)
     facts: dict[str, preflight.PhoneFacts] = {}
     failed: dict[str, str] = {}
@@ -145,19 +157,24 @@ async def rehearse(room: Room, prepared: Prepared) -> None:
         await rehearsal.rehearse(room.fleet, prepared.plan, release, room.paths.data, free_bytes)
 
 
-async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFolder, Prepared]:
+async def launch(
+    room: Room, request: Request, stack: ExitStack, run: RunFolder | None = None
+) -> tuple[RunFolder, Prepared]:
     """Bring the job to the point where mpirun runs; `stack` then holds the supervisor's lock.
 
     Whatever fails on the way leaves no phone held, and a run folder that says why once a phone
     was touched. But when phones broke off the start of a training, that was its first attempt:
-    `recover.carry` goes on without them.
+    `recover.carry` goes on without them. `run`: the folder of a job that was queued, which the
+    caller supervises; it stays, as it was, when no phone was touched.
     """
+    queued = run is not None
     found = None
     if request.resume is not None:
         found = await find_checkpoint(room, request.resume)
     chosen = await choose_phones(room, request.wish)
-    run = runs.create(room.paths.runs, request.job.name)
-    stack.enter_context(run.supervise())
+    if run is None:
+        run = _new_folder(room, request)
+        stack.enter_context(run.supervise())
     try:
         chosen = await _allocate(room, request, chosen, run.name)
         resume = f"resume/{found.path.name}" if found else None
@@ -166,7 +183,8 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
         _write_folder(run, request, prepared, found)
     except BaseException:
         room.state.release(run.name)
-        shutil.rmtree(run.path)
+        if not queued:
+            shutil.rmtree(run.path)
         raise
     try:
         await begin(room, run, prepared, found)
@@ -182,6 +200,12 @@ async def launch(room: Room, request: Request, stack: ExitStack) -> tuple[RunFol
             raise NotCleared(f"{run.name} was {end.reason}; {cure}") from end.cause
         raise end.cause from None
     return run, prepared
+
+
+def _new_folder(room: Room, request: Request) -> RunFolder:
+    if request.name is not None:
+        return names.claim(room.paths.runs, request.name)
+    return runs.create(room.paths.runs, request.job.name)
 
 
 async def look_for_checkpoint(room: Room, old: RunFolder) -> str:
@@ -218,7 +242,7 @@ async def _allocate(room: Room, request: Request, chosen: Chosen, name: str) -> 
             room.state.allocate(name, [*chosen.phones, *chosen.spares])
             return chosen
         except Held:
-            if request.wish.named:
+            if request.wish.named or request.wish.offered:
                 raise
             chosen = await choose_phones(room, request.wish)
 

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from fleetctl.errors import FleetError
 from fleetctl.jobs import onphone
 from fleetctl.jobs.jobfile import duration_words, read_job
-from fleetctl.jobs.launch import Room
+from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder
 
 FINISH_SECONDS = 120.0
@@ -64,7 +64,7 @@ async def finish(room: Room, run: RunFolder, reason: str, stop_requested: asynci
     with suppress(OSError):
         run.record("stop-requested", by=reason, reason=reason)
     if run.plan() is not None:
-        summary = run.summary()
-        await room.fleet.run(summary.phones, onphone.ask_to_finish(run.name), timeout_seconds=10)
+        phones, ask = run.summary().phones, onphone.ask_to_finish(run.attempt_name)
+        await room.fleet.run(phones, ask, timeout_seconds=10)
         await asyncio.sleep(FINISH_SECONDS)
     stop_requested.set()

@@ -103,7 +103,7 @@ class _Carrier:
                 reason = f"{verdict.reason}; given up: {end}"
                 return await self._conclude(replace(verdict, reason=reason))
             if not going_on:
-                stopped = Verdict("stopped", "stopped by the operator", {}, None)
+                stopped = Verdict("stopped", self.run.stop_reason, {}, None)
                 return await self._conclude(stopped)
 
     # --- the attempt that is there ---

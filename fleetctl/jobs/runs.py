@@ -173,6 +173,14 @@ class RunFolder:
         """Whether a person asked for its end."""
         return any(event["kind"] == "stop-requested" for event in self.events())
 
+    @property
+    def stop_reason(self) -> str:
+        """Why it was, or would be, stopped."""
+        asked = [
+            event.get("reason") for event in self.events() if event["kind"] == "stop-requested"
+        ]
+        return next((reason for reason in asked if reason), "stopped by the operator")
+
     def attempt_events(self) -> list[dict[str, Any]]:
         """The events of the newest attempt."""
         found: list[dict[str, Any]] = []

@@ -96,6 +96,7 @@ async def clear_up(
         mpirun_code=code,
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
+        stop_reason=run.stop_reason,
         came_back={e["phone"] for e in run.attempt_events() if e["kind"] == "connection-lost"},
         full=frozenset() if len(done) == len(phones) else await _full(fleet, reachable),
     )

@@ -43,6 +43,8 @@ class Evidence:
     """Phones whose connection broke while the run went on, and was made anew."""
     full: Set[str] = frozenset()
     """Phones without any free storage."""
+    stop_reason: str = "stopped by the operator"
+    """Why it was stopped, if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +71,9 @@ def judge(evidence: Evidence) -> Verdict:
     done = [rank for rank, final in finals.items() if final.status == "done"]
     if len(done) == len(evidence.phones):
         return Verdict("done", None, {}, finals[0].test_accuracy, left, mpirun_code=code)
-    if evidence.stopped:
-        told = ["stopped by the operator", *left.values()]
+    ended_early = [rank for rank, final in finals.items() if final.status == "stopped"]
+    if evidence.stopped or len(ended_early) == len(evidence.phones):
+        told = [evidence.stop_reason, *left.values()]
         return Verdict("stopped", "; ".join(told), {}, None, left, mpirun_code=code)
     culprits = {**evidence.unreachable, **evidence.blamed} or _refusing_ssh(evidence)
     culprits = culprits or _own_doing(evidence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import dataclass
 
 from fleetctl.jobs import names, runs, staging
 from fleetctl.jobs.jobfile import Job, JobError, write_job
@@ -15,25 +14,15 @@ from fleetctl.rack import Rack, RackPaths
 from fleetctl.serve.queue import Entry, Queue
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A job as a person asks for it; `name` is the run's whole name, if it was chosen."""
-
-    request: Request
-    who: str
-    name: str | None = None
-
-
-def enqueue(rack: Rack, paths: RackPaths, queue: Queue, wanted: Wanted) -> Entry:
+def enqueue(rack: Rack, paths: RackPaths, queue: Queue, request: Request, who: str) -> Entry:
     """Queue the job: first its run folder, with its files as they are now, then its row.
 
     Raises JobError and the like for a job that could never start; nothing is left then.
     """
-    request = wanted.request
     _refuse_hopeless(rack, paths, request)
     run = (
-        names.claim(paths.runs, wanted.name)
-        if wanted.name
+        names.claim(paths.runs, request.name)
+        if request.name
         else runs.create(paths.runs, request.job.name)
     )
     try:
@@ -41,7 +30,7 @@ def enqueue(rack: Rack, paths: RackPaths, queue: Queue, wanted: Wanted) -> Entry
         for file in request.files:
             (run.path / "files").mkdir(exist_ok=True)
             shutil.copy2(file, run.path / "files" / file.name)
-        entry = _entry(run, request, wanted.who)
+        entry = _entry(run, request, who)
         queue.add(entry)
     except BaseException:
         shutil.rmtree(run.path)

@@ -52,7 +52,9 @@ def _phones(seen: Seen) -> Iterable[Metric]:
     each = _gauge("phone_state", "1 for the state that the phone is in.", "phone", "state")
     for phone, state in seen.turn.board.states.items():
         each.add_metric([rack, phone, state], 1)
-    drains: Counter[str] = Counter(drain.origin for known in seen.turn.facts.values() for drain in known.drains)
+    drains: Counter[str] = Counter(
+        drain.origin for known in seen.turn.facts.values() for drain in known.drains
+    )
     by_origin = _gauge("drains", "Drains that hold, by who has set them.", "origin")
     for origin in dict.fromkeys([*ORIGINS, *drains]):
         by_origin.add_metric([rack, origin], drains[origin])

@@ -18,6 +18,7 @@ from fleetctl.jobs import attach, runs
 from fleetctl.jobs.launch import Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.settle import settle
+from fleetctl.rack import RackPaths
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State
 
@@ -153,7 +154,8 @@ def test_jobs_gives_back_the_phones_of_a_launch_that_was_cut_off_though_no_run_i
     runs.create(folder, "cut")
     state.allocate("cut-1", PHONES)
     app = App()
-    app.__dict__ |= {"paths": SimpleNamespace(runs=folder), "state": state}
+    paths = RackPaths(tmp_path.name, tmp_path.parent)
+    app.__dict__ |= {"rack": SimpleNamespace(), "paths": paths, "state": state}
     assert CliRunner().invoke(jobs.command, [], obj=app).exit_code == 0
     assert held(state) == set()
 
@@ -183,7 +185,8 @@ def test_the_exit_code_of_a_stop_says_whether_all_is_gone(
 
     monkeypatch.setattr("fleetctl.cli.stop._stop", stopped)
     app = App()
-    app.__dict__["paths"] = SimpleNamespace(runs=run.path.parent)
+    folder = run.path.parent.parent
+    app.__dict__["paths"] = RackPaths(folder.name, folder.parent)
     done = CliRunner().invoke(stop.command, [run.name], obj=app)
     assert done.exit_code == code
     assert ("away" in done.stderr) == bool(left)

@@ -13,7 +13,7 @@ from fleetctl.jobs.jobfile import Job
 from fleetctl.jobs.launch import Request
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths, load_rack
-from fleetctl.serve.enqueue import Wanted, enqueue
+from fleetctl.serve.enqueue import enqueue
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import State
 
@@ -43,8 +43,9 @@ class Paper:
 
     def enqueue(self, phones: str = "4", name: str | None = None, **job: object) -> Entry:
         asked = Job(name="digits", phones=phones, command=["true"], **job)  # type: ignore[arg-type]
-        request = Request(asked, read_wish(self.rack, phones, {}))
-        return enqueue(self.rack, self.paths, self.queue, Wanted(request, "ada", name))
+        wish = read_wish(self.rack, phones, {}, minimum=asked.minimum, spares=asked.spares)
+        request = Request(asked, wish, name=name)
+        return enqueue(self.rack, self.paths, self.queue, request, "ada")
 
     def run(self, name: str) -> RunFolder:
         return RunFolder(self.paths.runs / name)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from fleetctl.errors import FleetError
 from fleetctl.jobs.choose import read_wish
 from fleetctl.jobs.jobfile import Job, JobError, read_job
 from fleetctl.jobs.launch import Request
-from fleetctl.rack import InputError
-from fleetctl.serve.enqueue import Wanted, enqueue, withdraw
+from fleetctl.serve.enqueue import enqueue, withdraw
 from fleetctl.serve.lock import serving
 from fleetctl.serve.outlook import outlook
 from fleetctl.serve.queue import NotWaiting
@@ -27,7 +27,7 @@ def test_a_queued_jobs_folder_holds_all_of_it_as_it_was_then(paper: Any, tmp_pat
     )
     request = Request(job, read_wish(paper.rack, "2", {}), (script,))
 
-    entry = enqueue(paper.rack, paper.paths, paper.queue, Wanted(request, "ada"))
+    entry = enqueue(paper.rack, paper.paths, paper.queue, request, "ada")
     script.write_text("two")
 
     assert (entry.name, entry.least, entry.most, entry.limit_seconds) == ("mine-1", 2, 2, 5400.0)
@@ -49,8 +49,8 @@ def test_what_could_never_start_is_refused_and_leaves_nothing(paper: Any) -> Non
     job = Job.model_validate({"name": "digits", "phones": "2", "train": train})
     request = Request(job, read_wish(paper.rack, "2", {}))
 
-    with pytest.raises(InputError, match="no-such-data"):
-        enqueue(paper.rack, paper.paths, paper.queue, Wanted(request, "ada"))
+    with pytest.raises(FleetError, match="no-such-data"):
+        enqueue(paper.rack, paper.paths, paper.queue, request, "ada")
     assert list(paper.paths.runs.iterdir()) == []
     assert paper.queue.jobs() == []
 

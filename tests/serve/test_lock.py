@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,11 +28,9 @@ def test_a_second_serve_is_told_who_serves(tmp_path: Path) -> None:
 
 def test_a_killed_serve_is_in_nobodys_way(tmp_path: Path) -> None:
     lock = tmp_path / "serve.lock"
-    child = os.fork()
-    if child == 0:
-        with serving(lock):
-            os._exit(9)
-    os.waitpid(child, 0)
+    program = "import os, sys; from pathlib import Path; from fleetctl.serve.lock import serving\n"
+    program += "with serving(Path(sys.argv[1])): os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", program, str(lock)]).returncode == 9
 
     with serving(lock) as mine:
         assert server(lock) == mine

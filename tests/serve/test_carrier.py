@@ -1,0 +1,125 @@
+"""A job's supervisor before the job runs: what becomes of a start that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleetctl.errors import FleetError
+from fleetctl.jobs import launch
+from fleetctl.jobs.choose import NotEnoughPhones
+from fleetctl.jobs.jobfile import JobError
+from fleetctl.jobs.launch import Request
+from fleetctl.jobs.room import Room
+from fleetctl.serve.carrier import BACKOFF_SECONDS, Carrier, backoff_seconds
+
+PHONES = ("phone001", "phone002", "phone003")
+
+
+@pytest.fixture
+def started(paper: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Request]]:
+    """Starts the job of the queue; the launch raises what it is given."""
+
+    def start(name: str, failure: BaseException) -> list[Request]:
+        asked = []
+
+        async def fails(_room: Any, request: Request, *_: Any, **__: Any) -> None:
+            asked.append(request)
+            raise failure
+
+        monkeypatch.setattr(launch, "launch", fails)
+        fleet: Any = None
+        room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+        asyncio.run(Carrier(paper.queue, room, paper.run(name)).carry())
+        return asked
+
+    return start
+
+
+def given(paper: Any, **job: object) -> str:
+    name: str = paper.enqueue("2", spares=0, **job).name
+    paper.queue.give(name, PHONES[:2])
+    return name
+
+
+def test_it_may_start_on_the_phones_that_it_was_given_alone(paper: Any, started: Any) -> None:
+    entry = paper.enqueue("4", minimum=2)
+    paper.queue.give(entry.name, PHONES)
+
+    (request,) = started(entry.name, NotEnoughPhones("phone002 has no release"))
+
+    wish = request.wish
+    assert (wish.offered, wish.named) == (PHONES, ())
+    assert (wish.least, wish.most) == (2, 3)
+
+
+def test_a_start_without_enough_phones_waits_for_others_at_once_then_longer(
+    paper: Any, started: Any
+) -> None:
+    name, pauses = given(paper), []
+    for _ in range(3):
+        started(name, NotEnoughPhones("phone002 has no release"))
+        entry = paper.queue.get(name)
+        assert entry.waits
+        assert entry.trouble == "phone002 has no release"
+        pauses.append(round(entry.not_before - time.time(), -1))
+        paper.queue.give(name, PHONES[:2])
+
+    assert pauses == [0, 30, 60]
+    assert paper.run(name).events() == []
+
+
+def test_other_failures_are_tried_again_after_a_pause(paper: Any, started: Any) -> None:
+    name = given(paper)
+
+    started(name, FleetError("the mirror is full"))
+
+    assert round(paper.queue.get(name).not_before - time.time(), -1) == 30
+    assert [backoff_seconds(tries) for tries in (0, 1, 2, 3, 99)] == [
+        *(0.0, 30.0, 60.0, 120.0),
+        BACKOFF_SECONDS[1],
+    ]
+
+
+def test_a_job_that_only_a_person_can_mend_is_over(paper: Any, started: Any) -> None:
+    name = given(paper)
+
+    started(name, JobError("`global_batch: 1` is too small for 2 phones"))
+
+    assert paper.queue.get(name) is None
+    summary = paper.run(name).summary()
+    assert (summary.state, summary.reason) == (
+        "failed",
+        "`global_batch: 1` is too small for 2 phones",
+    )
+
+
+def test_a_start_that_had_touched_phones_is_over_with_what_its_folder_says(
+    paper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = given(paper)
+    run = paper.run(name)
+
+    async def breaks_off(*_: Any, **__: Any) -> None:
+        run.record("created", phones=["phone001"])
+        run.record("ended", state="failed", reason="mpirun did not start")
+        raise FleetError("mpirun did not start")
+
+    monkeypatch.setattr(launch, "launch", breaks_off)
+    fleet: Any = None
+    room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+    asyncio.run(Carrier(paper.queue, room, run).carry())
+
+    assert paper.queue.get(name) is None
+    assert run.summary().reason == "mpirun did not start"
+
+
+def test_one_that_was_taken_out_meanwhile_does_not_start(paper: Any, started: Any) -> None:
+    name = given(paper)
+    paper.queue.remove(name)
+
+    assert started(name, FleetError("never asked")) == []
