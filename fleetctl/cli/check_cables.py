@@ -30,6 +30,7 @@ def check_cables(app: App, adopt: bool, yes: bool, login: SwitchOptions, output:
     Passwords come from the vault or the environment, such as $SWITCH_PASSWORD. Ends with 3 when
     phones are not where the rack file says, or that is not known.
     """
+    from fleetctl.serve import last_checks
     from fleetctl.switches.cabling import compare
     from fleetctl.switches.wiring import look
 
@@ -41,6 +42,8 @@ def check_cables(app: App, adopt: bool, yes: bool, login: SwitchOptions, output:
         _print_text(cabling, problems)
     if adopt and cabling.adoptable:
         _adopt(app, cabling.adoptable, yes)
+    if not problems:
+        last_checks.note(app.paths.last_checks, "cables", len(cabling.findings))
     fine = not (cabling.findings or problems)
     return ExitCode.DONE if fine else ExitCode.SOME_PHONES_FAILED
 

@@ -22,6 +22,7 @@ def check(app: App, names: list[str], output: str) -> ExitCode:
     from fleetctl.checks.packages import findings, gather, judge, read_snapshot
     from fleetctl.cli.output import progress
     from fleetctl.remote import Fleet
+    from fleetctl.serve import last_checks
 
     snapshot = read_snapshot(app.paths.mirror)
 
@@ -37,6 +38,8 @@ def check(app: App, names: list[str], output: str) -> ExitCode:
         _print_json(app, facts, snapshot, found)
     else:
         _print_table(app, facts, snapshot, found)
+    if len(names) == len(app.rack.phones):
+        last_checks.note(app.paths.last_checks, "packages", len(found))
     if not any(each.reached for each in facts.values()):
         return ExitCode.NONE_REACHABLE
     return ExitCode.SOME_PHONES_FAILED if found else ExitCode.DONE

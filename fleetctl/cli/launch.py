@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, pass_app
+from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.output import print_json
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -32,30 +33,41 @@ class WithProgram(click.Command):
 @click.argument("job_file", required=False, metavar="[JOB.yml | -- COMMAND...]")
 @click.option("-n", "count", type=click.IntRange(1), help="Number of phones.")
 @click.option("--phones", metavar="NODES", help="These phones, as a node set.")
-@click.option("--name", help="Name of the run; a number is added.")
+@click.option("--name", help="Name of the run; a number is added, unless it ends in one (`-7`).")
 @click.option("--resume", metavar="RUN", help="Go on from RUN's newest valid checkpoint.")
-@click.option("--dry-run", is_flag=True, help="Print plan and mpirun line, write nothing.")
+@click.option("-p", "--priority", type=int, help="In the queue: larger first, from -10 to 10.")
+@click.option("--time-limit", metavar="90m", help="End it with a checkpoint after so long.")
+@click.option("--queue", "queue", is_flag=True, help="Put it into the queue and return.")
+@click.option("--dry-run", is_flag=True, help="Show the whole plan, write nothing.")
 @click.option("--detach", is_flag=True, help="Return once it runs; nobody supervises it then.")
+@output_option
 @pass_app
 @click.pass_context
 def command(ctx: click.Context, app: App, **options: Any) -> None:
     """Run a training job or any command, one rank on each phone.
 
-    The run is supervised from this terminal. Closing it leaves the run going on, unsupervised
-    until `fleetctl jobs` or `logs -f` comes back to it. Ctrl-C stops it on every phone.
+    Where `fleetctl serve` runs, the job goes into the queue, and this terminal follows it from
+    there. Else it is supervised from this terminal: closing it leaves the run going on,
+    unsupervised until `logs -f` or `serve` comes back to it. Ctrl-C stops it on every phone.
 
     \b
     fleetctl launch examples/jobs/digits.yml
     fleetctl launch -n 4 -- python train.py      files named in the command go along
     fleetctl launch --resume digits-1            on as many ready phones as it had, or fewer
+    fleetctl launch --queue -p 2 --time-limit 4h job.yml
     """
+    from fleetctl.cli.queueing import exit_code
     from fleetctl.jobs.foreground import Foreground
 
+    if options["output"] == "json" and not options["dry_run"]:
+        raise click.UsageError("-o json shows the plan of --dry-run; give both.")
     request = _request(app, ctx.meta.get("program"), options)
+    if not options["dry_run"] and (options["queue"] or _served(app)):
+        ctx.exit(_through_the_queue(app, request, options))
     foreground = Foreground()
     verdict = foreground.run(lambda fore: _launch(app, fore, request, options))
     if verdict is not None:
-        ctx.exit(_exit_code(verdict))
+        ctx.exit(exit_code(verdict))
     if foreground.left_alone and foreground.supervised is None:
         # The terminal went before the run started: nothing was started.
         ctx.exit(ExitCode.INTERRUPTED)
@@ -63,14 +75,14 @@ def command(ctx: click.Context, app: App, **options: Any) -> None:
 
 def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Request:
     """What the options ask for. Raises JobError."""
-    from fleetctl.jobs import choose, jobfile, runs
+    from fleetctl.jobs import choose, jobfile, names, runs
     from fleetctl.jobs.launch import Request, job_of
 
     sources = [options["job_file"], program, options["resume"]]
     if sum(source is not None for source in sources) != 1:
         raise jobfile.JobError("give one of: a job file, `-- COMMAND…`, or --resume RUN")
     files: tuple[Path, ...] = ()
-    resume = None
+    resume = whole = None
     if program is not None:
         if not program:
             raise jobfile.JobError("no command after `--`; such as `-- python train.py`")
@@ -88,20 +100,45 @@ def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Re
             raise jobfile.JobError(
                 f"--name {options['name']!r}: use letters, digits, `.`, `_` and `-`, at most 61"
             )
-        job = job.model_copy(update={"name": options["name"]})
+        if names.is_whole(options["name"]):
+            names.refuse_taken(app.paths.runs, options["name"])
+            whole = options["name"]
+        else:
+            job = job.model_copy(update={"name": options["name"]})
+    job = jobfile.with_options(job, options["priority"], options["time_limit"])
     if options["count"] is not None and options["phones"] is not None:
         raise jobfile.JobError("give -n or --phones, not both")
     explicit = options["phones"] or (str(options["count"]) if options["count"] else None)
     if resume is not None and explicit is None:
         # A phone that died must not keep the others from going on.
-        return Request(job, choose.Wish(limit=len(resume.summary().phones)), files, resume)
+        limit = len(resume.summary().phones)
+        return Request(job, choose.Wish(limit=limit), files, resume, whole)
     if explicit:
         # The smallest number that the file allows is meant for the number that it names.
         job = job.model_copy(update={"phones": explicit, "minimum": None})
     wish = choose.read_wish(
         app.rack, job.phones, app.groups(), minimum=job.minimum, spares=job.spares
     )
-    return Request(job, wish, files, resume)
+    return Request(job, wish, files, resume, whole)
+
+
+def _served(app: App) -> bool:
+    from fleetctl.serve.lock import server
+
+    return server(app.paths.serve_lock) is not None
+
+
+def _through_the_queue(app: App, request: Request, options: dict[str, Any]) -> ExitCode:
+    from fleetctl.cli import queueing
+    from fleetctl.cli.output import progress
+
+    run = queueing.enqueue(app, request)
+    if not options["queue"] and not options["detach"]:
+        return queueing.exit_code(queueing.follow(app, run))
+    if not _served(app):
+        progress().print("nobody serves this rack: it waits until `fleetctl serve` runs")
+    click.echo(run.name)
+    return ExitCode.DONE
 
 
 async def _launch(
@@ -118,7 +155,7 @@ async def _launch(
         async with Fleet(app.rack, app.paths) as fleet:
             room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
             if options["dry_run"]:
-                await _dry_run(room, request)
+                await _dry_run(room, request, options["output"])
                 return None
             await attach.refresh_all(room)
             screen.status("preflight")
@@ -133,7 +170,10 @@ async def _launch(
                 screen.remark(f"nobody supervises it until `fleetctl logs -f {run.name}`")
                 click.echo(run.name)
                 return None
-            screen.remark("supervised from this terminal: Ctrl-C stops it, closing leaves it")
+            screen.remark(
+                "nobody serves this rack, so it is supervised from this terminal: "
+                "Ctrl-C stops it, closing leaves it"
+            )
             show_log = prepared.plan is None
             try:
                 verdict = await foreground.carry(
@@ -146,23 +186,19 @@ async def _launch(
     return verdict
 
 
-async def _dry_run(room: Room, request: Request) -> None:
-    from fleetctl.jobs import launch
+async def _dry_run(room: Room, request: Request, output: str) -> None:
+    from fleetctl.cli.plan_view import as_json, render
+    from fleetctl.jobs import launch, names, preview
 
     resume = None
     if request.resume is not None:
         resume = f"resume/{await launch.look_for_checkpoint(room, request.resume)}"
     chosen = await launch.choose_phones(room, request.wish, dry=True)
-    prepared = launch.prepare(room, request, chosen, f"{request.job.name}-N", resume)
+    name = request.name or names.next_free(room.paths.runs, request.job.name)
+    prepared = launch.prepare(room, request, chosen, name, resume)
     await launch.rehearse(room, prepared)
-    click.echo(launch.describe(prepared))
-
-
-def _exit_code(verdict: Verdict) -> ExitCode:
-    if verdict.state == "stopped" and verdict.left:
-        return ExitCode.SOME_PHONES_FAILED
-    return {
-        "done": ExitCode.DONE,
-        "failed": ExitCode.FAILED,
-        "stopped": ExitCode.INTERRUPTED,
-    }[verdict.state]
+    seen = await preview.preview(room, request, prepared)
+    if output == "json":
+        print_json(as_json(seen))
+    else:
+        click.echo(render(seen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from fleetctl.checks import phone as preflight
 from fleetctl.jobs import choose
@@ -18,13 +18,19 @@ WORTH_SECONDS = 180.0
 """To take phones in is to start anew: a run that is nearer to its end stays as it is."""
 
 
-async def grow(room: Room, watch: Watch, want: int, again: Again) -> None:
+async def grow(
+    room: Room,
+    watch: Watch,
+    want: int,
+    again: Again,
+    may_grow: Callable[[], bool] = lambda: True,
+) -> None:
     """Wait for phones that are ready and pass preflight, then for the next checkpoint, and end the
     attempt there. Returns when the run has enough of them."""
     lacking = want - len(watch.phones)
     while lacking > 0:
         await asyncio.sleep(LOOK_SECONDS)
-        if watch.tracker.remaining_seconds < WORTH_SECONDS:
+        if watch.tracker.remaining_seconds < WORTH_SECONDS or not may_grow():
             continue
         choice = choose.candidates(room.rack, room.state.phones(), time.time(), again.pool, again)
         ready = await _passing(room, [p for p in choice.first if p not in watch.phones][:lacking])

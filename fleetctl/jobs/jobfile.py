@@ -263,6 +263,23 @@ def read_job(path: Path) -> Job:
     return job if job.name else job.model_copy(update={"name": plain_name(path.stem)})
 
 
+def with_options(job: Job, priority: int | None, time_limit: str | None) -> Job:
+    """The job with what the options of `launch` say. Raises JobError."""
+    update: dict[str, Any] = {}
+    if priority is not None:
+        if not -MOST_URGENT <= priority <= MOST_URGENT:
+            raise JobError(
+                f"--priority {priority}: give a number from -{MOST_URGENT} to {MOST_URGENT}"
+            )
+        update["priority"] = priority
+    if time_limit is not None:
+        try:
+            update["time_limit"] = duration_seconds(time_limit)
+        except ValueError as problem:
+            raise JobError(f"--time-limit: {problem}") from None
+    return job.model_copy(update=update)
+
+
 def command_job(words: list[str]) -> Job:
     """The job of `launch -- COMMAND…`, named after the program or the script that it runs."""
     scripts = [word for word in words if word.endswith((".py", ".sh"))]

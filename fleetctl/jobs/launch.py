@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import tempfile
 import time
@@ -283,15 +282,6 @@ def write_versions(run: RunFolder, chosen: Chosen) -> None:
             phones[str(getattr(chosen.facts[phone], key))].append(phone)
         versions[key] = {version: fold(names) for version, names in phones.items()}
     write_atomic(run.attempt_folder / "versions.json", json.dumps(versions, indent=2) + "\n")
-
-
-def describe(prepared: Prepared) -> str:
-    """What `--dry-run` prints: the plan, and the line that would start it."""
-    plan = prepared.plan.to_json(indent=2) + "\n" if prepared.plan else ""
-    phones = ", ".join(f"{phone} {address}" for phone, address in prepared.addresses.items())
-    return f"{plan}# on {prepared.chosen.phones[0]}, ranks in order: {phones}\n" + shlex.join(
-        prepared.mpirun
-    )
 
 
 def job_of(run: RunFolder) -> Job:

@@ -55,17 +55,19 @@ async def carry(
     *,
     dress: Callable[[Watch], Watch] = undressed,
     stop_requested: asyncio.Event | None = None,
+    may_grow: Callable[[], bool] = lambda: True,
 ) -> Verdict:
     """Supervise a run that `launch.launch` has begun to its end, its stop, or a failure that
     nothing helps against, with as many further attempts as that takes; its phones are free
     afterwards.
 
+    `may_grow`: whether it may take in more phones now; others may wait for them.
     The caller holds `run.supervise()`. `dress` gives the supervision of each attempt its callbacks.
     Once `stop_requested` is set, or a person's wish for it stands in the run's events, the run is
     stopped everywhere. Cancelling leaves the run as it is, to be carried on by another call. Raises
     OSError when this controller's disk is the trouble.
     """
-    carrier = _Carrier(room, run, dress, stop_requested or asyncio.Event())
+    carrier = _Carrier(room, run, dress, stop_requested or asyncio.Event(), may_grow)
     if run.stop_requested:
         carrier.stop.set()
     return await carrier.to_the_end()
@@ -83,6 +85,7 @@ class _Carrier:
     run: RunFolder
     dress: Callable[[Watch], Watch]
     stop: asyncio.Event
+    may_grow: Callable[[], bool]
     trains: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -165,7 +168,7 @@ class _Carrier:
         except FleetError:  # the rack file has changed, and the job no longer fits it
             return
         again = Again(self.run.name, (), self._avoided(before), pool)
-        await grow(self.room, watch, wish.most or 0, again)
+        await grow(self.room, watch, wish.most or 0, again, self.may_grow)
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The run is over: one more look at where something may be left, then its phones go."""

@@ -61,7 +61,13 @@ class Carrier:
                 return
         if not self.run.summary().over:
             async with limit.enforced(self.room, self.run, self.stop_requested):
-                await recover.carry(self.room, self.run, stop_requested=self.stop_requested)
+                await recover.carry(
+                    self.room,
+                    self.run,
+                    stop_requested=self.stop_requested,
+                    # Free phones are theirs who wait.
+                    may_grow=lambda: not any(entry.waits for entry in self.queue.jobs()),
+                )
             await energy.measure(self.room.rack, self.run)
         self.queue.remove(self.run.name)
 

@@ -46,7 +46,7 @@ def ended(folder: Path, *phones: str) -> RunFolder:
 
 
 def wish_of(app: App, **options: Any) -> Wish:
-    every = ["job_file", "resume", "name", "count", "phones"]
+    every = ["job_file", "resume", "name", "count", "phones", "priority", "time_limit"]
     return command._request(app, None, dict.fromkeys(every) | options).wish
 
 

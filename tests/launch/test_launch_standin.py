@@ -56,12 +56,27 @@ def test_a_rank_that_fails_fails_the_run_by_name(rack: Any) -> None:
 
 
 def test_a_dry_run_shows_plan_and_line_and_writes_nothing(rack: Any, short_job: str) -> None:
-    before = sorted(rack.folder.glob("runs/*"))
-    shown = rack.fleetctl("launch", "--dry-run", "--phones", "phone[001-002]", short_job).stdout
-    plan, _, line = shown.partition("# on ")
+    before = files_of(rack)
+    asked = ("launch", "--dry-run", "--phones", "phone[001-002]", short_job)
+    shown = rack.fleetctl(*asked).stdout
+    _, _, plan = shown.partition("plan:\n")
     assert json.loads(plan)["phones"] == ["phone001", "phone002"]
-    assert "mpirun --hostfile" in line
-    assert sorted(rack.folder.glob("runs/*")) == before
+    assert re.search(r"^0 +phone001 +\S+ +sw1 +24 ", shown, re.M)
+    assert "exchange: ring over mpi, one bucket" in shown
+    assert "mpirun --hostfile" in shown
+    told = rack.fleetctl_json(*asked)["dry_run"]
+    assert [rank["samples"] for rank in told["ranks"]] == [24, 24]
+    assert told["host_file"].count("slots=1") == 2
+    assert files_of(rack) == before
+
+
+def files_of(rack: Any) -> dict[str, int]:
+    """Everything in the rack's folder with its time of change; SQLite's own helpers come and go."""
+    return {
+        str(path): path.stat().st_mtime_ns
+        for path in rack.folder.rglob("*")
+        if path.is_file() and not path.name.endswith(("-wal", "-shm"))
+    }
 
 
 def test_ctrl_c_stops_the_run_and_leaves_no_process(rack: Any, endless_job: str) -> None:

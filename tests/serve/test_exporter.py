@@ -47,7 +47,9 @@ def test_the_page_tells_phones_jobs_queue_drains_checks_and_targets(seen: Seen) 
     values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
     def value(name: str, **labels: str) -> float:
-        inside = ",".join(f'{key}="{text}"' for key, text in sorted({"rack": "paper", **labels}.items()))
+        inside = ",".join(
+            f'{key}="{text}"' for key, text in sorted({"rack": "paper", **labels}.items())
+        )
         return float(values[f"phonerack_fleet_{name}{{{inside}}}"])
 
     assert value("phones", state="busy") == 6
