@@ -39,7 +39,7 @@ def queue_row(job: Job, now: float) -> list[object]:
     return [
         job.name,
         job.entry.priority,
-        f"{now - job.entry.arrived:.0f} s",
+        _ago(now - job.entry.arrived),
         job.phones_words,
         duration_words(limit) if limit else None,
         job.why,
@@ -52,7 +52,7 @@ def queue_lines(job: Job, now: float) -> list[str]:
 
     entry = job.entry
     facts = {
-        "queued": f"{_moment(entry.arrived)} by {entry.who}, {now - entry.arrived:.0f} s ago",
+        "queued": f"{_moment(entry.arrived)} by {entry.who}, {_ago(now - entry.arrived)} ago",
         "waits": job.why,
         "phones": job.phones_words,
         "priority": str(entry.priority),
@@ -118,6 +118,13 @@ def run_json(run: RunFolder, now: float) -> dict[str, Any]:
 def _lines(facts: dict[str, str]) -> list[str]:
     width = max(map(len, facts))
     return [f"  {name:{width}}  {value}" for name, value in facts.items()]
+
+
+def _ago(seconds: float) -> str:
+    """`42s`, `1h5m`: minutes will do for what is long ago."""
+    from fleetctl.jobs.jobfile import duration_words
+
+    return duration_words(seconds if seconds < 120 else seconds - seconds % 60)
 
 
 def _moment(seconds: float) -> str:
