@@ -7,6 +7,7 @@ import math
 import signal
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -91,6 +92,25 @@ def test_promtool_finds_nothing_to_say_about_a_phones_page(
 ) -> None:
     page = get(f"http://{PHONE}:9865/metrics")
     assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
+
+
+def test_the_page_of_serve_is_scraped_and_promtool_has_nothing_to_say(
+    provisioned_rack: RackUnderTest,
+) -> None:
+    serve = subprocess.Popen(
+        ["fleetctl", "serve"], env=provisioned_rack.env, stderr=subprocess.DEVNULL
+    )
+    try:
+        eventually(lambda: [v for _, v in query('up{job="fleet"}')] == [1.0], "serve is scraped")
+        (labels, expected), *others = query("phonerack_fleet_targets_expected")
+        assert (labels["rack"], expected, others) == (NAME, 6.0, [])
+        page = get(f"http://{SUBNET}.1:9867/metrics")
+        assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
+        with pytest.raises(urllib.error.URLError):
+            get("http://127.0.0.1:9867/metrics")
+    finally:
+        serve.terminate()
+        serve.wait()
 
 
 CLOCKS = """
