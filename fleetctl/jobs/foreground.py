@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from fleetctl.jobs import limit
+from fleetctl.jobs import energy, limit
 from fleetctl.jobs.recover import carry
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder
@@ -66,7 +66,9 @@ class Foreground:
         stop = asyncio.Event()
         self.supervised = Supervised(run, stop, room.remark)
         async with limit.enforced(room, run, stop):
-            return await carry(room, run, dress=dress, stop_requested=stop)
+            verdict = await carry(room, run, dress=dress, stop_requested=stop)
+        await energy.measure(room.rack, run)
+        return verdict
 
     def _interrupt(self) -> None:
         this = self.supervised

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fleetctl.rack import Rack
 from fleetctl.serve.decide import Running
 from fleetctl.serve.placement import Floor
-from fleetctl.serve.queue import Entry
+from fleetctl.serve.queue import LATE_SECONDS, Entry
 from fleetctl.state import PhoneFacts, derive
 from fleetctl.state.facts import PhoneState
 
@@ -59,11 +59,13 @@ def board_of(
             # Until its supervisor has them, the queue alone knows whose they are.
             phones = dict.fromkeys([*entry.phones, *holds.pop(entry.name, ())])
             running.append(Running(entry.name, tuple(phones), ends_of(entry)))
-    running += [Running(run, tuple(names), limits.get(run)) for run, names in holds.items()]
+    for run, names in holds.items():
+        end = limits.get(run)
+        running.append(Running(run, tuple(names), end and end + LATE_SECONDS))
     return Board(floor, states, tuple(running))
 
 
 def ends_of(entry: Entry) -> float | None:
     if entry.given is None or entry.limit_seconds is None:
         return None
-    return entry.given + entry.limit_seconds
+    return entry.given + entry.limit_seconds + LATE_SECONDS

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetctl.errors import ExitCode, FleetError
-from fleetctl.jobs import launch, limit, recover, runs
+from fleetctl.jobs import energy, launch, limit, recover, runs
 from fleetctl.jobs.checkpoints import NoCheckpoint
 from fleetctl.jobs.choose import NotEnoughPhones, Wish
 from fleetctl.jobs.jobfile import read_job
@@ -24,7 +24,6 @@ from fleetctl.jobs.launch import Request, Room
 from fleetctl.jobs.runs import RunFolder, Supervised
 from fleetctl.rack import InputError, RackPaths, load_rack
 from fleetctl.remote import Fleet
-from fleetctl.serve import energy
 from fleetctl.serve.enqueue import end_unstarted
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import Drained, Held, State

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from fleetctl.errors import ExitCode, FleetError
+from fleetctl.jobs.limit import FINISH_SECONDS
 from fleetctl.rack import InputError
 from fleetctl.rack.files import is_full
 from fleetctl.serve.decide import Waiting
@@ -32,6 +33,10 @@ CREATE TABLE jobs (
 
 _MIGRATIONS = (_SCHEMA_1,)
 SCHEMA_VERSION = len(_MIGRATIONS)
+
+LATE_SECONDS = 60.0 + FINISH_SECONDS
+"""How long after its time limit a job may still have its phones: the limit counts from when it has
+passed preflight, and it may take its time to end."""
 
 _BUSY_SECONDS = 20.0
 _COLUMNS = (
@@ -89,7 +94,7 @@ class Entry:
             most=self.most,
             spares=self.spares,
             among=self.among,
-            limit_seconds=self.limit_seconds,
+            limit_seconds=self.limit_seconds and self.limit_seconds + LATE_SECONDS,
             not_before=self.not_before,
             trouble=self.trouble,
         )

@@ -53,6 +53,8 @@ class Loop:
 
     def _turn(self) -> None:
         service = self.service
+        if not service.paths.queue_db.exists():
+            raise FleetError(f"{service.paths.dir} is gone: there is nothing left to serve")
         try:
             turn = service.turn()
         except (FleetError, OSError) as problem:

@@ -71,14 +71,16 @@ def _mean_watts(
         watts = source % ((chosen,) * source.count("%s"))
         over = f"(({watts})[{window}s:{step}s])"
         mean = _ask(address, f"avg by (phone) (avg_over_time{over})", until)
-        count = _ask(address, f"max by (phone) (count_over_time{over})", until)
+        if mean is None:
+            break
+        count = _ask(address, f"max by (phone) (count_over_time{over})", until) or {}
         for phone, value in mean.items():
             found.setdefault(phone, (value, count.get(phone, 0.0) * step / window))
     return found
 
 
-def _ask(address: str, expression: str, moment: float) -> dict[str, float]:
-    """Value by phone; nothing where nobody answers."""
+def _ask(address: str, expression: str, moment: float) -> dict[str, float] | None:
+    """Value by phone; None where nobody answers."""
     query = urllib.parse.urlencode({"query": expression, "time": f"{moment:.3f}"})
     url = f"http://{address}:{_PORT}/api/v1/query?{query}"
     try:
@@ -86,4 +88,4 @@ def _ask(address: str, expression: str, moment: float) -> dict[str, float]:
             rows = json.load(answer)["data"]["result"]
         return {row["metric"]["phone"]: float(row["value"][1]) for row in rows}
     except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return None
