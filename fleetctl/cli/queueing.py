@@ -83,6 +83,7 @@ class _Reader:
         from fleetctl.jobs.tracker import Tracker
 
         self._run, self._tracker = run, Tracker()
+        self._attempt = 1
         self._progress = self._words = 0
 
     def show(self, screen: Screen) -> None:
@@ -90,6 +91,10 @@ class _Reader:
         from fleetctl.jobs.copies import whole_lines
 
         run = self._run
+        if run.attempt != self._attempt:
+            # Each attempt has files of its own.
+            self._attempt, self._progress, self._words = run.attempt, 0, 0
+            screen.remark(f"{run.name}: attempt {run.attempt}")
         progress = whole_lines(run.progress_file)
         for line in progress[self._progress :]:
             _take(self._tracker, line)
