@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import random
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from launching import JOB, left_over, list_checkpoints
+
+from fleetctl.jobs.cost import held
+from fleetctl.jobs.runs import RunFolder
 
 pytestmark = pytest.mark.standin
 
@@ -81,6 +87,41 @@ def test_queued_jobs_run_side_by_side_outlive_serve_and_end_by_their_time_limit(
         *("done", "done", "stopped")
     ]
     assert len(job(rack, waits)["phones"]) == 6
+
+
+@pytest.mark.soak
+def test_jobs_go_on_whoever_is_killed_and_no_phone_is_in_two_of_them(
+    rack: Any, tmp_path: Path
+) -> None:
+    """serve and supervisors are killed again and again while a dozen jobs go through."""
+    training = tmp_path / "training.yml"
+    training.write_text(JOB.format(epochs=6))
+    chance = random.Random(6)  # noqa: S311
+    names = [queue(rack, "-n", str(chance.randint(1, 6)), str(training)) for _ in range(6)]
+    names += [queue(rack, "-n", str(chance.randint(1, 4)), "--", "sleep", "4") for _ in range(6)]
+    folders = [rack.folder / "runs" / name for name in names]
+
+    def all_over() -> bool:
+        return all('"ended"' in text(folder) for folder in folders)
+
+    while not all_over():
+        with served(rack) as serve:
+            until = time.monotonic() + chance.uniform(5, 20)
+            while time.monotonic() < until and not all_over():
+                time.sleep(0.5)
+            victims = [pid for folder in folders if (pid := RunFolder(folder).supervisor())]
+            for pid in chance.sample(victims, len(victims) // 2):
+                os.kill(pid, signal.SIGKILL)
+            serve.kill()
+
+    kinds = {name: job(rack, name) for name in names}
+    # A command that its supervisor left behind in mid-start is never repeated.
+    assert all(found["state"] == "done" for name, found in kinds.items() if "training" in name)
+    spans = [span for folder in folders for span in held(RunFolder(folder).events(), time.time())]
+    for one, other in combinations(spans, 2):
+        if one.phone == other.phone:
+            assert one.until <= other.since or other.until <= one.since, (one, other)
+    assert all(left_over(rack, name) == "" for name in names)
 
 
 def text(folder: Path) -> str:
