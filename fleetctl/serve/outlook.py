@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleetctl.jobs import limit, runs
+from fleetctl.jobs import limit
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths
 from fleetctl.serve.board import board_of
 from fleetctl.serve.decide import decide
@@ -75,12 +76,16 @@ def outlook(rack: Rack, paths: RackPaths, state: State, now: float) -> Outlook:
         return Outlook((), served)
     with Queue(paths.queue_db) as queue:
         entries = queue.jobs()
-    begun = {run.name for run in runs.all_runs(paths.runs)}
-    starting = [e for e in entries if not e.waits and e.name not in begun]
+    starting = [e for e in entries if not e.waits and not RunFolder(paths.runs / e.name).events()]
     waiting = {entry.name: entry for entry in entries if entry.waits}
     jobs = [Job(entry, "starts now") for entry in starting]
     if waiting:
-        board = board_of(rack, state.phones(), entries, _limits(paths, entries), now)
+        facts = state.phones()
+        queued = {entry.name for entry in entries}
+        others = {known.run for known in facts.values() if known.run} - queued
+        ends = {name: limit.ends_at(RunFolder(paths.runs / name)) for name in others}
+        limits = {name: end for name, end in ends.items() if end is not None}
+        board = board_of(rack, facts, entries, limits, now)
         decision = decide(
             board.floor,
             [entry.waiting() for entry in waiting.values()],
@@ -91,15 +96,3 @@ def outlook(rack: Rack, paths: RackPaths, state: State, now: float) -> Outlook:
         jobs += [Job(waiting[start.name], "starts in a moment") for start in decision.starts]
         jobs += [Job(waiting[name], why) for name, why in decision.waits.items()]
     return Outlook(jobs, served)
-
-
-def _limits(paths: RackPaths, entries: Sequence[Entry]) -> dict[str, float]:
-    """When runs that are not of the queue will be stopped."""
-    queued = {entry.name for entry in entries}
-    open_runs = [
-        run
-        for run in runs.all_runs(paths.runs)
-        if run.name not in queued and not run.summary().over
-    ]
-    ends = {run.name: limit.ends_at(run) for run in open_runs}
-    return {name: end for name, end in ends.items() if end is not None}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import limit, runs
+from fleetctl.jobs import limit
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.serve.board import Board, board_of
@@ -119,11 +119,14 @@ class Service:
     def _adopt(self, entries: Mapping[str, Entry], now: float) -> None:
         """Runs that a terminal has left behind."""
         self._unattended.clear()
-        for run in runs.all_runs(self.paths.runs):
-            if run.name in self._over or run.name in entries:
+        for path in self.paths.runs.iterdir():
+            # What is over stays so, and is not read again.
+            if path.name in self._over or path.name in entries:
                 continue
-            summary = run.summary()
-            if summary.over:
+            run = RunFolder(path)
+            if not run.events():
+                continue
+            if run.summary().over:
                 self._over.add(run.name)
                 continue
             self._unattended[run.name] = limit.ends_at(run)
