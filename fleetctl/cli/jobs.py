@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, output_option, pass_app, run_argument
 from fleetctl.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_name", required=False, metavar="[RUN]")
+@run_argument
 @output_option
 @pass_app
 def command(app: App, run_name: str | None, output: str) -> None:

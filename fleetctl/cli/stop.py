@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, pass_app
+from fleetctl.cli.common import App, pass_app, run_argument
 from fleetctl.cli.output import progress
 from fleetctl.errors import ExitCode
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("run_name", required=False, metavar="[RUN]")
+@run_argument
 @pass_app
 @click.pass_context
 def command(ctx: click.Context, app: App, run_name: str | None) -> None:
