@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 from fleetctl.checks import phone, vitals
 from fleetctl.cli.output import print_table
@@ -45,6 +46,8 @@ class Measured:
     what: str
     connections: str
     dead: int
+    answered: int
+    """Phones that did, in the worst turn: a figure without them would say nothing."""
     seconds: list[float]
     cpu_seconds: float
     memory_bytes: int | None
@@ -115,22 +118,32 @@ def _bear(
 
 def cold(words: Sequence[str], environment: dict[str, str], turns: int, dead: int) -> Measured:
     """A command of its own: program start, handshakes, everything."""
-    times, cpu, memory = [], 0.0, 0
+    times, cpu, memory, answered = [], 0.0, 0, []
     for _ in range(turns):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = time.perf_counter()
-        process = subprocess.Popen(
-            [FLEETCTL, *words],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        _, _, usage = os.wait4(process.pid, 0)
-        times.append(time.perf_counter() - began)
+        with tempfile.TemporaryFile("w+") as said:
+            process = subprocess.Popen(
+                [FLEETCTL, *words, "-o", "json"],
+                env=environment,
+                stdout=said,
+                stderr=subprocess.DEVNULL,
+            )
+            _, _, usage = os.wait4(process.pid, 0)
+            times.append(time.perf_counter() - began)
+            said.seek(0)
+            answered.append(sum(map(_answered, json.load(said)["phones"])))
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         memory = max(memory, usage.ru_maxrss * 1024)
-    return Measured(" ".join(words), "cold", dead, times, cpu, memory)
+    return Measured(" ".join(words), "cold", dead, min(answered), times, cpu, memory)
+
+
+def _answered(phone: dict[str, Any]) -> bool:
+    """By the document of `status`, or of `check`."""
+    if "checks" in phone:
+        return any(one["name"] == "reachable" and one["status"] == "OK" for one in phone["checks"])
+    return phone["state"] not in ("lost", "needs-hands") and not phone["problem"]
 
 
 async def kept(rack: Rack, paths: RackPaths, turns: int) -> list[Measured]:
@@ -141,18 +154,22 @@ async def kept(rack: Rack, paths: RackPaths, turns: int) -> list[Measured]:
         await vitals.look(fleet, names)
         await phone.gather(fleet, rack, names)
         for what in ("status", "check"):
-            times = []
+            times, answered = [], []
             cpu = time.process_time()
             for _ in range(turns):
                 began = time.perf_counter()
                 if what == "status":
-                    await vitals.look(fleet, names)
+                    looks = await vitals.look(fleet, names)
+                    good = [look.reached and not look.problem for look in looks.values()]
                 else:
-                    phone.judge(await phone.gather(fleet, rack, names), rack)
+                    facts = await phone.gather(fleet, rack, names)
+                    phone.judge(facts, rack)
+                    good = [each.reached for each in facts.values()]
                 times.append(time.perf_counter() - began)
+                answered.append(sum(map(bool, good)))
             used = (time.process_time() - cpu) / turns
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-            found.append(Measured(what, "kept", 0, times, used, memory))
+            found.append(Measured(what, "kept", 0, min(answered), times, used, memory))
     return found
 
 
@@ -184,12 +201,13 @@ def main() -> None:
     else:
         found += measure(find_rack_file(None), paths.home, 0, options.turns)
     print_table(
-        ["COMMAND", "CONNECTIONS", "DEAD", "MEDIAN", "WORST", "CPU", "MEMORY", "TARGET"],
+        ["COMMAND", "KIND", "DEAD", "ANSWERED", "MEDIAN", "WORST", "CPU", "MEMORY", "TARGET"],
         (
             (
                 each.what,
                 each.connections,
                 each.dead,
+                each.answered,
                 f"{statistics.median(each.seconds):.2f} s",
                 f"{max(each.seconds):.2f} s",
                 f"{each.cpu_seconds:.2f} s",

@@ -83,7 +83,7 @@ def load(facts: PhoneFacts, rack: Rack) -> Result:
         return Result("OK", "it tells no app its load")
     per_core, limit = facts.load / facts.cores, rack.thresholds.max_load_per_core
     if per_core > limit:
-        return Result("WARN", f"is busy: a load of {per_core:.1f} a core, more than {limit:g}")
+        return Result("WARN", f"is busy: a load of {per_core:.0f} a core, more than {limit:g}")
     return Result("OK", f"load {per_core:.1f} a core")
 
 
