@@ -55,9 +55,9 @@ def ended(rack: Any, job: str) -> Iterator[dict[str, Path]]:
             killed.wait()
             for fault, phone in LOST.items():
                 rack.fleetctl("standin", "fault", phone, fault)
-            again = rack.fleetctl("logs", "-f", first.name)
+            again = rack.fleetctl("logs", "-f", first.name, timeout=500)
             assert "this terminal does now" in again.stderr
-            codes = [process.wait(timeout=240) for process, _ in others]
+            codes = [process.wait(timeout=500) for process, _ in others]
             assert codes == [ExitCode.DONE] * len(others)
             yield dict(zip(LOST, (folder for _, folder in launches), strict=True))
     finally:
