@@ -96,7 +96,7 @@ async def _clear_up_if_ended(room: Room, run: RunFolder, summary: Summary) -> Ve
             room.remark(f"{run.name} cannot be asked now, so it stays as it is: {answer.error}")
             return None
         blamed = {head: answer.error}
-    verdict = await clear_up(
+    return await clear_up(
         room.fleet,
         room.state,
         run,
@@ -105,7 +105,6 @@ async def _clear_up_if_ended(room: Room, run: RunFolder, summary: Summary) -> Ve
         blamed=blamed,
         stopped=run.stop_requested,
     )
-    return verdict
 
 
 async def _ended_without_head(

@@ -100,6 +100,9 @@ class _Carrier:
             self.room.remark(
                 f"{self.run.name}: attempt {self.run.attempt} {ended}: {verdict.reason}"
             )
+            for event in self.run.attempt_events():
+                if event["kind"] == "cooling":
+                    self.room.remark(f"{event['phone']} takes no jobs for a while: {event['why']}")
             try:
                 going_on = await self._unless_stopped(self._next_attempt(verdict))
             except GiveUp as end:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fleetctl.jobs import checkpoints, onphone
+from fleetctl.jobs.cooling import cool_down
 from fleetctl.jobs.probes import Blame
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.verdict import Evidence, Verdict, judge
@@ -111,6 +112,7 @@ async def clear_up(
     answered = {p: errors[p].reached if p in errors else True for p in phones}
     state.record_contact({phone: yes for phone, yes in answered.items() if yes is not None})
     run.record("attempt-ended", **verdict.as_json())
+    cool_down(state, run, verdict.culprits)
     return verdict
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from fleetctl.errors import FleetError
 from fleetctl.jobs import mpirun, onphone, settle, staging
 from fleetctl.jobs.checkpoints import Found
+from fleetctl.jobs.cooling import cool_down
 from fleetctl.jobs.room import Prepared, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.verdict import Cause, Verdict
@@ -50,6 +51,7 @@ class BrokenOff(Exception):
         for phone, reason in self.culprits.items():
             state.record_health(phone, "CRITICAL", f"{reason} (at the start of run {run.name})")
         run.record("attempt-ended", **verdict.as_json())
+        cool_down(state, run, self.culprits)
 
 
 async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
