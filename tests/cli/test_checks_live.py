@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.standin
+pytestmark = [pytest.mark.standin, pytest.mark.soak]
 
 
 def statuses(rack: Any, *words: str) -> dict[str, dict[str, str]]:
