@@ -56,8 +56,9 @@ def board_of(
     running = []
     for entry in entries:
         if entry.given is not None:
-            # Until its supervisor has them, the queue alone knows whose they are.
-            phones = dict.fromkeys([*entry.phones, *holds.pop(entry.name, ())])
+            # Until its supervisor has taken them, the queue alone knows whose they are; then
+            # the state knows better, since a run changes its phones.
+            phones = holds.pop(entry.name, None) or entry.phones
             running.append(Running(entry.name, tuple(phones), ends_of(entry)))
     for run, names in holds.items():
         end = limits.get(run)

@@ -149,3 +149,16 @@ def test_a_job_whose_folder_is_gone_leaves_the_queue(paper: Any, serve: Any) -> 
     service.turn()
 
     assert [entry.name for entry in paper.queue.jobs()] == [job]
+
+
+def test_a_phone_that_a_run_has_given_back_is_free_for_others(paper: Any, serve: Any) -> None:
+    job = paper.enqueue("8").name
+    service = serve()
+    until(service, supervised(paper, job))
+    paper.state.release(job)
+    paper.state.allocate(job, ["phone001", "phone002"])  # a later attempt goes on with fewer
+
+    beside = paper.enqueue("6").name
+    until(service, supervised(paper, beside))
+
+    assert paper.run(beside).summary().phones == tuple(f"phone00{n}" for n in range(3, 9))
