@@ -17,7 +17,7 @@ from fleetctl.power.outlets import LATCH_DRAIN
 LONGEST_GAP_SECONDS = 30.0
 """After a longer pause between decisions it was guard that did not listen, not the phones."""
 
-PATIENT_SECONDS = 15.0
+PATIENT_SECONDS = 8.0
 """Calls for phones that are silent wait so long for others, since a switch may have died."""
 
 PATIENT = ("silent",)
