@@ -34,8 +34,8 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	mypy
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
-unit: setup-dev ## the fast tests, no container; three at once, since some of them wait
-	pytest -q -n 3 --durations 10 -m "not standin and not lab and not soak"
+unit: setup-dev ## the fast tests, no container; five at once, since many of them wait
+	pytest -q -n 5 --durations 10 -m "not standin and not lab and not soak"
 
 whole: setup-dev ## the tests on stand-in phones: two racks side by side, since most of it is waiting
 	tools/as-root pytest -q -n 2 --dist loadfile --durations 40 -m "(standin or lab) and not soak"

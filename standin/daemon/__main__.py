@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from fleetctl.errors import FleetError
 from standin.daemon.control import serve
 from standin.daemon.desk import Desk
+from standin.daemon.process import only_one
 from standin.daemon.services import SERVICES, keep_running
-from standin.errors import StandinError
 from standin.record import is_standin, recorded_rig
 from standin.rig import Rig
 
@@ -50,18 +48,6 @@ async def _rack_gone(folder: Path) -> None:
     """Returns when the rack's folder has gone, whoever removed it."""
     while is_standin(folder):
         await asyncio.sleep(GONE_POLL_SECONDS)
-
-
-@contextmanager
-def only_one(rack: str) -> Iterator[None]:
-    """Refuse to be the second daemon of a rack on this machine."""
-    with socket.socket(socket.AF_UNIX) as lock:
-        try:
-            # An abstract name: it is this machine's, and goes with the process.
-            lock.bind(f"\0phonerack-standin-daemon-{rack}")
-        except OSError:
-            raise StandinError(f"rack `{rack}` has its background process already") from None
-        yield
 
 
 def main() -> int:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from fleetctl.rack.files import write_atomic
@@ -34,6 +36,8 @@ def ensure_running(folder: Path) -> bool:
             ask(folder, "status")
             return False
         stop(folder)
+    with only_one(folder.parent.name):
+        pass  # one whose pid is not known would not let another come up
     log = folder / LOG
     if log.exists() and log.stat().st_size > LOG_LIMIT_BYTES:
         log.replace(log.with_suffix(".log.1"))
@@ -57,6 +61,18 @@ def ensure_running(folder: Path) -> bool:
     stop(folder)
     said = "\n".join(log.read_text(errors="replace").splitlines()[-15:])
     raise StandinError(f"the stand-in's background process did not come up; its log ends:\n{said}")
+
+
+@contextmanager
+def only_one(rack: str) -> Iterator[None]:
+    """Refuse to be the second daemon of a rack on this machine."""
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            # An abstract name: it is this machine's, and goes with the process.
+            lock.bind(f"\0phonerack-standin-daemon-{rack}")
+        except OSError:
+            raise StandinError(f"rack `{rack}` has its background process already") from None
+        yield
 
 
 def stop(folder: Path) -> None:
