@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 
-.PHONY: help setup setup-dev demo test first images lint unit whole soak clean lock bench
+.PHONY: help setup setup-dev demo test images lint unit whole soak clean lock bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,12 +18,9 @@ setup-dev:
 demo: setup ## stand up a rack of stand-in phones and train a network on it
 	@tools/demo
 
-test: setup-dev ## run every test; the stand-ins' images are built beside the first ones
-	@$(MAKE) --no-print-directory --jobs 2 images first
+test: setup-dev ## run every test; what needs no container runs beside the building of the images
+	@$(MAKE) --no-print-directory --jobs 3 lint unit images
 	@$(MAKE) --no-print-directory whole
-
-first: setup-dev
-	@MAKEFLAGS= $(MAKE) --no-print-directory lint unit
 
 images: setup-dev ## build the stand-ins' images
 	@tools/as-root tools/images.py
@@ -34,8 +31,8 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	mypy
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint
 
-unit: setup-dev ## the fast tests, no container; five at once, since many of them wait
-	pytest -q -n 5 --durations 10 -m "not standin and not lab and not soak"
+unit: setup-dev ## the fast tests, no container; four at once, since many of them wait
+	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak"
 
 whole: setup-dev ## the tests on stand-in phones: two racks side by side, since most of it is waiting
 	tools/as-root pytest -q -n 2 --dist loadfile --durations 40 -m "(standin or lab) and not soak"

