@@ -71,8 +71,8 @@ def test_a_dry_run_shows_plan_and_line_and_writes_nothing(rack: Any, short_job: 
 
 
 def files_of(rack: Any) -> dict[str, int]:
-    """Everything in the rack's folder with its time of change, but for what the stand-in itself keeps
-    there; SQLite's own helpers come and go."""
+    """Everything in the rack's folder with its time of change, but for the stand-in's own part;
+    SQLite's own helpers come and go."""
     return {
         str(path): path.stat().st_mtime_ns
         for path in rack.folder.rglob("*")
