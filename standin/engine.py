@@ -20,7 +20,8 @@ HOST_LABEL = "phonerack.host"
 FOLDER_LABEL = "phonerack.folder"
 IMAGE_PREFIX = "localhost/phonerack-standin-"
 
-REMOVE_TRIES, REMOVE_PAUSE_SECONDS = 6, 5.0
+TRIES, PAUSE_SECONDS = 6, 5.0
+"""For what podman gives up too early on a busy machine."""
 
 type State = Literal["running", "paused", "dead"]
 
@@ -179,7 +180,8 @@ def kill(name: str) -> None:
 
 
 def freeze(name: str) -> None:
-    run(("podman", "pause", name))
+    """Stop all of its processes at once; the kernel's freezer may fail while they are starting."""
+    _persistently(("podman", "pause", name))
 
 
 def thaw(name: str) -> None:
@@ -198,17 +200,21 @@ def limit_cpu(name: str, limit: CpuLimit) -> None:
 def remove(names: Iterable[str]) -> None:
     """Remove containers, whatever they are doing; those that are gone already are no error.
 
-    On a busy machine killed processes may take longer to die than podman waits: it is asked again.
+    Killed processes may take longer to die than podman waits.
     """
-    wanted = tuple(names)
-    for left in reversed(range(REMOVE_TRIES if wanted else 0)):
+    if wanted := tuple(names):
+        _persistently(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+
+
+def _persistently(command: Command) -> None:
+    for left in reversed(range(TRIES)):
         try:
-            run(("podman", "rm", "--force", "--ignore", "--volumes", "--time=0", *wanted))
+            run(command)
             return
         except CommandError:
             if not left:
                 raise
-            time.sleep(REMOVE_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
 
 
 def make_network(rack: str, name: str) -> None:

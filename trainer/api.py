@@ -16,6 +16,7 @@ from trainer.formats import Plan, PlanError, Threads, Workload, fitted_to, misfi
 from trainer.loop import Training, TrainingError
 from trainer.optimizers import Loss, build_loss, with_heads
 from trainer.report import Reporter, explain, reporting
+from trainer.threads import compute_with
 
 PLAN = "plan.json"
 
@@ -60,7 +61,7 @@ def run(
 ) -> float:
     """Train as `plan` says; `run_dir` receives progress, checkpoints and the last word."""
     if plan.threads != "auto":
-        torch.set_num_threads(plan.threads)
+        compute_with(plan.threads)
     torch.use_deterministic_algorithms(plan.deterministic)
     torch.manual_seed(plan.seed)
     loss = build_loss(plan.loss) if loss is None else loss
@@ -69,7 +70,7 @@ def run(
     tuned = _tuned(plan, reporter, model, data, loss) if plan.threads == "auto" else None
     engine = Engine.of(plan)  # its thread is free to use the other cores
     if tuned is not None:
-        tune.use(tuned.threads, tuned.cores, engine.thread_id)
+        tune.use((tuned.threads, tuned.blas_threads), tuned.cores, engine.thread_id)
     try:
         if engine.size != len(plan.phones):
             raise PlanError(
@@ -107,7 +108,8 @@ def _tuned(
     )
     tuned = tune.choose(model, with_heads(loss, model), workload, tune.profile_path())
     cores = f" on cores {', '.join(map(str, tuned.cores))}" if tuned.cores else ""
-    reporter.note(f"{reporter.phone} computes with {tuned.threads} threads{cores}")
+    pools = f"{tuned.threads} x {tuned.blas_threads} threads (torch x OpenBLAS)"
+    reporter.note(f"{reporter.phone} computes with {pools}{cores}")
     return tuned
 
 

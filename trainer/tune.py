@@ -14,6 +14,7 @@ import torch
 
 from trainer.formats import PROFILE, FormatError, Profile, Threads, Workload
 from trainer.optimizers import Loss
+from trainer.threads import compute_with
 
 _CPUS = Path("/sys/devices/system/cpu")
 _SECONDS = 2.0
@@ -21,6 +22,9 @@ _SECONDS = 2.0
 _LEAST_STEPS = 3
 _HOPELESS = 1.3
 """So much slower than the best: more threads are not tried."""
+
+type Pools = tuple[int, int]
+"""Threads of torch, and of OpenBLAS in each of these."""
 
 
 def profile_path() -> Path:
@@ -52,18 +56,23 @@ def candidates(cores: int) -> list[int]:
     return sorted({*(2**i for i in range(cores.bit_length()) if 2**i <= cores), cores})
 
 
-def best(seconds_of: Callable[[int], float], numbers: Iterable[int]) -> tuple[int, float]:
-    """The number with the least seconds; the smaller of equals, since idle cores stay cool.
+def best(seconds_of: Callable[[Pools], float], numbers: Iterable[int]) -> tuple[Pools, float]:
+    """The threads with the least seconds; the fewer of equals, since idle cores stay cool.
 
-    Ends where more threads have become hopeless: the paper's phones were slower with 8 than 4.
+    Either torch has them or OpenBLAS. A way that has become hopeless with so many is not tried with
+    more: the paper's phones were slower with 8 than with 4.
     """
-    found: tuple[int, float] | None = None
+    found: tuple[Pools, float] | None = None
+    hopeless: set[bool] = set()
     for number in numbers:
-        seconds = seconds_of(number)
-        if found is None or seconds < found[1] * 0.97:
-            found = (number, seconds)
-        elif seconds > found[1] * _HOPELESS:
-            break
+        for pools in dict.fromkeys([(number, 1), (1, number)]):
+            if (of_blas := pools[1] > 1) in hopeless:
+                continue
+            seconds = seconds_of(pools)
+            if found is None or seconds < found[1] * 0.97:
+                found = (pools, seconds)
+            elif seconds > found[1] * _HOPELESS:
+                hopeless.add(of_blas)
     assert found is not None  # noqa: S101
     return found
 
@@ -75,13 +84,13 @@ def measure(model: torch.nn.Module, loss: Loss, workload: Workload) -> Threads:
     labels = torch.zeros(workload.samples, dtype=torch.int64)
     cores = fastest_cores()
 
-    def seconds_of(number: int) -> float:
-        use(number, cores[:number])
+    def seconds_of(pools: Pools) -> float:
+        use(pools, cores[: max(pools)])
         return _sustained(lambda: loss(trial(images), labels).backward())
 
-    number, seconds = best(seconds_of, candidates(len(cores)))
-    pinned = tuple(sorted(cores[:number])) if number < len(cores) else ()
-    return Threads(workload, number, pinned, seconds, time.time())
+    pools, seconds = best(seconds_of, candidates(len(cores)))
+    pinned = tuple(sorted(cores[: max(pools)])) if max(pools) < len(cores) else ()
+    return Threads(workload, pools[0], pinned, seconds, time.time(), blas_threads=pools[1])
 
 
 def _sustained(step: Callable[[], None]) -> float:
@@ -95,10 +104,10 @@ def _sustained(step: Callable[[], None]) -> float:
     return statistics.median(taken[len(taken) // 2 :])
 
 
-def use(threads: int, cores: Sequence[int], free: int | None = None) -> None:
+def use(pools: Pools, cores: Sequence[int], free: int | None = None) -> None:
     """Compute with so many threads, and hold all threads that this process has now to `cores`,
     but for the one numbered `free`."""
-    torch.set_num_threads(threads)
+    compute_with(*pools)
     if cores:
         own = {int(thread) for thread in os.listdir("/proc/self/task")}  # noqa: PTH208
         for thread in own - {free}:
@@ -114,7 +123,8 @@ def choose(model: torch.nn.Module, loss: Loss, workload: Workload, path: Path) -
         return known
     allowed = os.sched_getaffinity(0)
     measured = measure(model, loss, workload)
-    use(measured.threads, sorted(allowed))  # until everything else has its threads
+    # any core, until everything else has its threads
+    use((measured.threads, measured.blas_threads), sorted(allowed))
     path.parent.mkdir(parents=True, exist_ok=True)
     profile.with_threads(measured).write(path)
     return measured

@@ -112,7 +112,8 @@ def test_a_run_outlives_a_disk_that_fills_up_and_is_found_again(rack: Any, tmp_p
         # At most the one line that was being written when the disk was full.
         assert len(damaged) <= 1, damaged
     shown = rack.fleetctl("launch", "--dry-run", "--resume", folder.name).stdout
-    assert json.loads(shown.partition("# on ")[0])["resume"].startswith("resume/iteration-")
+    _, _, plan = shown.partition("plan:\n")
+    assert json.loads(plan)["resume"].startswith("resume/iteration-")
 
 
 def parses(line: str) -> bool:

@@ -90,6 +90,7 @@ def test_ctrl_c_stops_the_run_and_leaves_no_process(rack: Any, endless_job: str)
         assert newest(rack)["state"] == "stopped"
 
 
+@pytest.mark.soak
 def test_a_closed_terminal_leaves_the_run_and_its_phones_stay_held(
     rack: Any, endless_job: str
 ) -> None:
@@ -226,6 +227,7 @@ def test_a_corrupt_shard_is_named_with_its_cure(rack: Any, short_job: str) -> No
         shard.write_bytes(whole)
 
 
+@pytest.mark.soak
 def test_a_shard_that_went_bad_on_a_phone_is_sent_anew(rack: Any, short_job: str) -> None:
     shard = f"{HOME}/phonerack/data/digits/train-000.shard"
     rack.podman("phone002", f"{PREFIX}/bin/truncate", "-s", "-1", shard)

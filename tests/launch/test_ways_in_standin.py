@@ -44,6 +44,7 @@ def test_an_unmodified_torch_distributed_program_trains(rack: Any) -> None:
     assert max(float(loss) for _, _, loss in found) < 1  # of 3.2 before
 
 
+@pytest.mark.soak
 def test_a_ddp_program_hands_its_gradients_to_our_exchange(rack: Any) -> None:
     launch(rack, "ddp_hook.yml")
     accuracies = accuracies_of_all_ranks(rack)

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.standin
 FULL = "phone003"
 
 
+@pytest.mark.soak
 def test_a_full_phone_is_named_everywhere_and_completes_once_it_has_room(
     provisioned_rack: Any,
 ) -> None:

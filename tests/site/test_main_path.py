@@ -78,6 +78,7 @@ def test_torch_and_mpi_sum_in_one_process_over_four_phones(
     assert sorted(re.findall(r"phone\d+: (\S+)", said)) == ["10.0"] * 4
 
 
+@pytest.mark.soak
 def test_a_phone_killed_in_training_is_named_and_the_rest_goes_on(
     provisioned_rack: Any, series: str, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def add_former(present: str, releases: Path, key: Path) -> None:
     path.write_bytes(release.pack(content, about, key))
 
 
+@pytest.mark.soak
 def test_going_back_and_forward_again(provisioned_rack):
     rack = provisioned_rack
 

@@ -68,19 +68,6 @@ def test_a_virgin_phone_has_neither_python_nor_mpirun(rack):
     assert rack.evidence["mpirun"].returncode != 0
 
 
-def test_check_mode_says_what_virgin_phones_would_get_and_gives_them_nothing(rack):
-    check, converge = rack.evidence["check"], rack.evidence["converge"]
-
-    assert check.returncode == 0, check.stdout[-3000:]
-    said = " ".join(check.stdout.split())
-    for phone in PHONES:
-        assert f"{phone} would get: package sources, python, folders, rank key" in said
-    assert "openmpi=5.0*" in said
-    # It was all still to be done afterwards.
-    installed = converge.stdout.split("TASK [termux : Install what modules need]")[1]
-    assert [f"changed: [{phone}]" in installed for phone in PHONES] == [True] * len(PHONES)
-
-
 def test_a_second_run_changes_nothing(rack):
     hosts = recap(rack.playbook().stdout)
 
@@ -121,12 +108,14 @@ def test_a_dead_phone_is_named_and_stops_nobody(rack, dead_phone):
     assert states[dead_phone] == "lost"
 
 
+@pytest.mark.soak
 def test_a_dead_phone_is_nothing_to_a_run_that_is_limited_to_another(rack, dead_phone):
     run = rack.playbook("-t", "phones,verify", "-l", "phone002")
 
     assert list(recap(run.stdout)) == ["phone002"]
 
 
+@pytest.mark.soak
 def test_a_python_that_lacks_a_module_is_named_after_a_try_to_mend_it(rack, ssh):
     folder = "~/.local/lib/python3.13/site-packages"
     code = "import sys; sys.modules['_multiprocessing'] = None"
@@ -190,6 +179,7 @@ def test_a_package_that_is_corrupt_on_the_controller_reaches_no_index(rack):
     assert f"{deb.name} is corrupt" in failure_of(run.stdout, "services")
 
 
+@pytest.mark.soak
 def test_dpkg_that_was_cut_off_is_finished(rack, ssh):
     status = f"{PREFIX}/var/lib/dpkg/status"
     half = r"/^Package: rsync$/,/^$/s/^Status: .*/Status: install ok half-configured/"
@@ -201,6 +191,7 @@ def test_dpkg_that_was_cut_off_is_finished(rack, ssh):
     assert ssh("phone001", "dpkg --audit").stdout == ""
 
 
+@pytest.mark.soak
 def test_a_release_that_was_damaged_on_a_phone_is_replaced(rack, ssh):
     ssh("phone001", "echo damage >>~/phonerack/current/python/trainer/schedule.py")
 

@@ -87,7 +87,7 @@ def test_in_the_lab_image(
             *(f"--volume={PROJECT}:/src:ro", f"--volume={shared}:/shared:ro"),
             *("--env=HOME=/shared/home", "--env=PYTHONDONTWRITEBYTECODE=1"),
             *(image, "with-mpi", series, "python3", "-m", "pytest", "-p", "no:cacheprovider"),
-            *("--quiet", "-m", marked, f"/src/tests/trainer/lab/{tests}"),
+            *("--quiet", "--durations=25", "-m", marked, f"/src/tests/trainer/lab/{tests}"),
         ],
         check=False,
     )

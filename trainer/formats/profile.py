@@ -34,6 +34,8 @@ class Threads:
     seconds: float
     """Of one forward and backward pass, when it was measured."""
     time: float
+    blas_threads: int = 1
+    """Of OpenBLAS, in each of these threads."""
 
 
 @dataclass(frozen=True, slots=True)

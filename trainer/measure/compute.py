@@ -31,6 +31,7 @@ from trainer.measure.heat import celsius
 from trainer.measure.memory import largest_batch
 from trainer.models import build
 from trainer.optimizers import build_optimizer, with_heads
+from trainer.threads import compute_with
 
 _WARM_UP_STEPS = 2
 _BURST_STEPS = 3
@@ -106,7 +107,7 @@ class Trainee:
     """A model with its optimiser and one synthetic batch, ready to make steps."""
 
     def __init__(self, case: ComputeCase, optimizer: OptimizerSpec, device: torch.device) -> None:
-        torch.set_num_threads(case.threads)
+        compute_with(case.threads)
         torch.manual_seed(0)
         self.model = build_for(case.model, case.input).to(device).train()
         self._loss = with_heads(torch.nn.functional.cross_entropy, self.model)

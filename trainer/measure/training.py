@@ -20,6 +20,7 @@ from trainer.measure.compute import build_for, synthetic
 from trainer.measure.heat import Thermometer
 from trainer.optimizers import build_optimizer, with_heads
 from trainer.step import DataParallel
+from trainer.threads import compute_with
 
 
 class WorldError(TrainerError):
@@ -28,7 +29,7 @@ class WorldError(TrainerError):
 
 def measure(spec: TrainingSpec) -> Trained:
     """This rank's iterations. Raises WorldError."""
-    torch.set_num_threads(spec.threads)
+    compute_with(spec.threads)
     torch.manual_seed(0)
     model = build_for(spec.model, spec.input).train()
     loss = with_heads(torch.nn.functional.cross_entropy, model)

@@ -21,6 +21,7 @@ import torch
 from trainer.errors import TrainerError
 from trainer.formats import ComputeSpec
 from trainer.measure.compute import Trainee
+from trainer.threads import compute_with
 
 _STATUS = Path("/proc/self/status")
 
@@ -63,7 +64,7 @@ def _answer(spec: ComputeSpec, batch: int, limit_bytes: int) -> bytes:
 def _peak_bytes(spec: ComputeSpec, batch: int, limit_bytes: int) -> int:
     """What two steps needed at their highest. Raises MemoryError or RuntimeError."""
     case, device = spec.cases[0], torch.device(spec.device)
-    torch.set_num_threads(case.threads)
+    compute_with(case.threads)
     # torch's own threads and tables come first: they are no part of what a step needs.
     ((torch.ones(256, 256, requires_grad=True) @ torch.ones(256, 256)).sum()).backward()
     before = _own_bytes("VmRSS")

@@ -27,6 +27,7 @@ def test_ddp_with_the_hook_trains_as_without(tmp_path: Path) -> None:
     assert [event.iteration for event in run.events("iteration")] == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.soak
 def test_the_shipped_example_learns_with_half_the_bytes(tmp_path: Path) -> None:
     plan = a_plan(16, 16, 16, exchange=Exchange(codec="half"))
     run = mpi.train(plan, tmp_path, mpi.PROJECT / "examples/jobs/ddp_hook.py")

@@ -82,6 +82,7 @@ def test_steps_are_timed_on_every_rank_and_all_stop_together(tmp_path: Path) -> 
     assert len(first.steps) == len(second.steps) > 1
 
 
+@pytest.mark.soak
 def test_a_step_alone_is_timed_and_the_largest_batch_stays_below_the_limit(tmp_path: Path) -> None:
     spec = ComputeSpec(
         ("here",),

@@ -105,6 +105,7 @@ def test_a_checkpoint_that_only_another_phone_has_is_enough(tmp_path) -> None:
     assert [start.iteration for start in starts] == [0, 12]
 
 
+@pytest.mark.soak
 def test_the_shipped_job_reaches_its_accuracy_and_phones_alone_stay_below(tmp_path) -> None:
     plan = Plan.read(mpi.SHARED / "digits.json")
     together = mpi.train(plan, tmp_path / "together")
@@ -116,6 +117,7 @@ def test_the_shipped_job_reaches_its_accuracy_and_phones_alone_stay_below(tmp_pa
     assert len({final.parameters_sha256 for final in alone.finals}) == len(plan.phones)
 
 
+@pytest.mark.soak
 def test_a_program_trains_its_own_model(tmp_path) -> None:
     plan = Plan.read(mpi.SHARED / "own_model.json")
     run = mpi.train(plan, tmp_path, mpi.PROJECT / "examples/jobs/own_model.py")

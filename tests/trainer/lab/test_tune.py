@@ -8,20 +8,40 @@ import torch
 
 from trainer import tune
 from trainer.formats import Profile, Threads, Workload
+from trainer.threads import blas_threads, compute_with
 
 WORK = Workload('["digits-cnn", {}]', (1, 8, 8), 8, "2.6")
 
 
 @pytest.mark.parametrize(
-    ("seconds", "expected"),
+    ("torchs", "blas", "expected"),
     [
-        ({1: 4.0, 2: 2.0, 4: 1.0, 8: 1.2}, 4),
-        ({1: 1.0, 2: 1.0, 4: 0.98, 8: 0.98}, 1),
-        ({1: 4.0, 2: 5.5}, 1),  # 4 and 8 are not tried any more
+        ({1: 4.0, 2: 2.0, 4: 1.0, 8: 1.2}, {2: 3.0, 4: 2.0, 8: 9.0}, (4, 1)),
+        ({1: 4.0, 2: 2.0, 4: 1.0, 8: 1.2}, {2: 1.5, 4: 0.9, 8: 0.8}, (1, 8)),
+        ({1: 1.0, 2: 1.0, 4: 0.98, 8: 0.98}, {2: 1.0, 4: 1.0, 8: 1.0}, (1, 1)),
+        # What has become hopeless is not tried with more: the keys that would be missed.
+        ({1: 4.0, 2: 5.5}, {2: 3.0, 4: 2.0, 8: 1.9}, (1, 8)),
+        ({1: 4.0, 2: 3.0, 4: 2.0, 8: 3.5}, {2: 9.0}, (4, 1)),
     ],
 )
-def test_more_threads_may_be_slower(seconds: dict[int, float], expected: int) -> None:
-    assert tune.best(seconds.__getitem__, (1, 2, 4, 8))[0] == expected
+def test_more_threads_may_be_slower(
+    torchs: dict[int, float], blas: dict[int, float], expected: tuple[int, int]
+) -> None:
+    def seconds_of(pools: tuple[int, int]) -> float:
+        return torchs[pools[0]] if pools[1] == 1 else blas[pools[1]]
+
+    assert tune.best(seconds_of, (1, 2, 4, 8))[0] == expected
+
+
+def test_openblas_gets_the_threads_that_torch_leaves_it() -> None:
+    before = (torch.get_num_threads(), blas_threads())
+    assert before[1] is not None  # as on a phone, torch computes with it here
+    try:
+        for pools in ((1, 2), (2, 1), (1, 1)):
+            compute_with(*pools)
+            assert (torch.get_num_threads(), blas_threads()) == pools
+    finally:
+        compute_with(before[0], before[1])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +62,7 @@ def test_the_fastest_cores_come_first(tmp_path, monkeypatch) -> None:
 
 def test_what_was_measured_once_is_known_the_next_time(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(tune, "_SECONDS", 0.0)
-    allowed, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    allowed, pools = os.sched_getaffinity(0), (torch.get_num_threads(), 1)
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     path = tmp_path / "phonerack/profile.json"
@@ -51,8 +71,8 @@ def test_what_was_measured_once_is_known_the_next_time(tmp_path, monkeypatch) ->
         chosen = tune.choose(model, loss, WORK, path)
         assert os.sched_getaffinity(0) == allowed
     finally:
-        tune.use(threads, sorted(allowed))
-    assert 1 <= chosen.threads <= len(allowed)
+        tune.use(pools, sorted(allowed))
+    assert 1 <= chosen.threads * chosen.blas_threads <= len(allowed)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
     monkeypatch.setattr(tune, "measure", None)
@@ -72,13 +92,13 @@ def test_the_communication_thread_is_left_free() -> None:
     thread = threading.Thread(target=work)
     thread.start()
     begun.wait()
-    threads = torch.get_num_threads()
+    pools = (torch.get_num_threads(), 1)
     try:
-        tune.use(threads, allowed[:1], thread.native_id)
+        tune.use(pools, allowed[:1], thread.native_id)
         assert os.sched_getaffinity(0) == set(allowed[:1])
         assert os.sched_getaffinity(thread.native_id or 0) == set(allowed)
     finally:
-        tune.use(threads, allowed)
+        tune.use(pools, allowed)
         end.set()
         thread.join()
 
