@@ -41,14 +41,18 @@ BIN = Path(sys.executable).parent
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker of pytest-xdist takes a whole file, and all of a folder whose files share a rack."""
+    """A worker of pytest-xdist takes a whole file, and all files that share a rack."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling  # the lab image has no pytest-xdist
 
+    provisioned = ("bench", "cli", "guard", "launch", "monitoring", "site")
+
     class WholeFiles(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = Path(nodeid.partition("::")[0])
+            if file.parent.name in provisioned:
+                return "the provisioned rack"
             return str(file.parent if file.parent.name in ("standin", "molecule") else file)
 
     return WholeFiles(config, log)

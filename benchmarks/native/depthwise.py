@@ -12,32 +12,26 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from fleetctl.provision import native
-from standin import images
-from standin.engine import runtime_options
+import lab
 
-PROJECT = Path(__file__).resolve().parents[2]
+from fleetctl.provision import native
+
 LEAST_TIMES, LEAST_SHARE = 8.0, 0.85
 
 
 def measure(library: Path, threads: int, batch: int, side: int, rounds: int) -> dict[str, Any]:
     numbers = [str(each) for each in (threads, batch, side, rounds)]
-    limits = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=4096:4096", "--network=none")
-    mounts = (f"--volume={PROJECT}:/src:ro", f"--volume={library.parent}:/library:ro")
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    environment = ("--env=PYTHONPATH=/src", *(f"--env={name}={threads}" for name in names))
-    program = ("python3", "/src/benchmarks/native/depthwise_lab.py", f"/library/{library.name}")
-    start = ("podman", *runtime_options(), "run", "--rm", *limits, *mounts, *environment)
-    done = subprocess.run(
-        [*start, images.ensure(_say).lab, *program, *numbers], stdout=subprocess.PIPE, check=True
+    found: dict[str, Any] = lab.run(
+        *("depthwise_lab.py", f"/library/{library.name}", *numbers),
+        # More of OpenBLAS for each of torch's would make torch many times slower.
+        env={"OMP_NUM_THREADS": str(threads), "OPENBLAS_NUM_THREADS": "1"},
+        folder=library.parent,
     )
-    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
@@ -100,10 +94,6 @@ def show(found: dict[str, Any]) -> bool:
     return good
 
 
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
@@ -115,7 +105,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / native.KERNEL_LIBRARY
         target = native.TARGETS["linux-x86_64"]
-        library.write_bytes(native.compile_library(PROJECT, native.KERNEL_LIBRARY, target))
+        library.write_bytes(native.compile_library(lab.PROJECT, native.KERNEL_LIBRARY, target))
         sizes = (options.batch, options.side, options.rounds)
         results, good = [], True
         for threads in options.threads:

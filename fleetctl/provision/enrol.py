@@ -32,7 +32,8 @@ CONCURRENT = 16
 """Phones at once: a hub's bandwidth is shared by all that hang on it."""
 
 SSH_WAIT_SECONDS = 60.0
-_POLL_SECONDS = 1.0
+STEADY_SECONDS = 2.0
+_POLL_SECONDS = 0.5
 
 type Step = Literal["look", "settings", "apps", "key", "ssh", "network", "done"]
 type End = Literal["enrolled", "known", "refused", "needs-hands", "failed"]
@@ -112,7 +113,7 @@ async def _enrol_all(
 ) -> list[Report]:
     lock = Register(rack, rack_file).entries()
     async with session(paths) as adb:
-        links = await _settled(adb, options.wait_seconds, watch)
+        links = await settled(adb, options.wait_seconds, watch)
         reports, found = await _look(adb, links, options)
         if any(report.end is None for report in reports):
             _assign(reports, found, rack, lock, options)
@@ -155,17 +156,27 @@ def _refuse_busy(paths: RackPaths, name: str) -> None:
         raise Held({name: facts.run})
 
 
-async def _settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
-    """The phones that adb sees, once no dialog of theirs waits for a person, or time is over."""
+async def settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
+    """The phones that adb sees, once no dialog of theirs waits for a person, or time is over.
+
+    Its server has just started: phones come to it one after the other, so that those which it sees
+    have to stay the same for a moment.
+    """
     clock = asyncio.get_running_loop().time
     deadline = clock() + wait_seconds
+    links, since = await adb.links(), clock()
     while True:
-        links = await adb.links()
         asking = [link for link in links if link.state in ("unauthorized", "offline")]
-        if not asking or clock() >= deadline:
+        steady = clock() - since >= STEADY_SECONDS
+        if steady and (not asking or clock() >= deadline):
             return links
-        watch([Report(link.name, link.name, note=LINK_CURES[link.state]) for link in asking])
+        if asking:
+            watch([Report(link.name, link.name, note=LINK_CURES[link.state]) for link in asking])
         await asyncio.sleep(_POLL_SECONDS)
+        now = await adb.links()
+        if {link.name for link in now} != {link.name for link in links}:
+            since = clock()
+        links = now
 
 
 async def _look(

@@ -31,6 +31,7 @@ def assert_given_back(rack: RackUnderTest) -> None:
     assert "busy" not in {phone["state"] for phone in status["phones"]}
 
 
+@pytest.mark.soak
 def test_collectives_are_timed_fitted_and_reported(provisioned_rack: RackUnderTest) -> None:
     document, folder = bench(
         provisioned_rack,

@@ -111,7 +111,7 @@ phones: [{{target: {native_target()}, addresses: {self.network}.3-{2 + phones}}}
             self.must("standin", "unlock", phones)
             # A dialog is there only as long as somebody asks.
             while self.run("standin", "authorize", phones).returncode:
-                assert asking.poll() is None
+                assert asking.poll() is None, asking.communicate()
                 time.sleep(0.5)
             out, err = asking.communicate(timeout=600)
         return subprocess.CompletedProcess([], asking.returncode, out, err)

@@ -79,6 +79,18 @@ def watched(rack: Any, folder: Path) -> Iterator[Watched]:
         rack.fleetctl("standin", "hardware", "phone[005-006]", "temperature=26")
         rack.fleetctl("undrain", "phone[005-006]")
         rack.file.write_text(before)
+        _cooled(rack)
+
+
+def _cooled(rack: Any) -> None:
+    """Wait until phones say so: what they tell of their batteries may be of a minute ago."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        phones = rack.fleetctl_json("status", "phone[005-006]")["phones"]
+        if all((phone["temperature_celsius"] or 99) < 40 for phone in phones):
+            return
+        time.sleep(1)
+    pytest.fail(f"phones are still hot: {phones}")
 
 
 def test_cut_in_time_proven_by_the_phone_and_latched(provisioned_rack: Any, tmp_path: Path) -> None:

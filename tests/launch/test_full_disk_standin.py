@@ -92,6 +92,7 @@ def test_commands_say_what_is_full_and_work_once_there_is_room(rack: Any) -> Non
     assert rack.fleetctl("launch", "-n", "2", "--", "true").returncode == 0
 
 
+@pytest.mark.soak
 def test_a_run_outlives_a_disk_that_fills_up_and_is_found_again(rack: Any, tmp_path: Path) -> None:
     with launched(rack, "-n", "2", endless(tmp_path)) as (process, folder):
         fill(rack)

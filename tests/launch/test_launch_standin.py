@@ -182,6 +182,7 @@ def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     assert json.loads(plan)["resume"] == f"resume/{names[0]}"
 
 
+@pytest.mark.soak
 def test_a_phone_whose_python_lacks_a_module_is_named_before_anything_starts(rack: Any) -> None:
     find = f"set -- {PREFIX}/lib/python3*/lib-dynload/_multiprocessing*.so; "
     sh = f"{PREFIX}/bin/sh"

@@ -36,6 +36,7 @@ def test_an_example_is_short(name: str) -> None:
     assert len((EXAMPLES / name).read_text().splitlines()) < 30
 
 
+@pytest.mark.soak
 def test_an_unmodified_torch_distributed_program_trains(rack: Any) -> None:
     said = launch(rack, "--", "python", "distributed.py")
     found = re.findall(r"(phone\d+): rank (\d) of 3: loss ([\d.]+)", said)

@@ -1,4 +1,5 @@
-"""The molecule scenario `default`, as a test, so that it runs beside the others."""
+"""The molecule scenario `default`, as a test. Only in `make soak`: tests/site and one drawn case of
+the matrix prove the like in `make test`."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 
-pytestmark = [pytest.mark.standin, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.standin, pytest.mark.soak, pytest.mark.timeout(1500)]
 
 
 def test_it_converges_is_idempotent_and_verifies() -> None:

@@ -63,6 +63,7 @@ def test_mpirun_starts_more_phones_than_ssh_children_at_once(
     assert len(said.stdout.split()) == 6
 
 
+@pytest.mark.soak
 def test_torch_and_mpi_sum_in_one_process_over_four_phones(
     provisioned_rack: Any, series: str
 ) -> None:

@@ -83,12 +83,14 @@ def test_a_plain_mpirun_works_from_any_phone(ssh, phone):
     assert sorted(ssh(phone, NAMES).stdout.split()) == PHONES
 
 
+@pytest.mark.soak
 def test_torch_runs_with_the_racks_only_mpi(ssh):
     said = ssh("phone001", "python -c 'import torch, ctypes; ctypes.CDLL(\"libmpi.so.40\")'")
 
     assert said.returncode == 0
 
 
+@pytest.mark.soak
 def test_a_dead_phone_is_named_and_stops_nobody(rack, dead_phone):
     run = rack.playbook("-t", "phones", check=False)
 
@@ -133,6 +135,7 @@ def test_a_python_that_lacks_a_module_is_named_after_a_try_to_mend_it(rack, ssh)
     assert recap(run.stdout)["phone001"]["failed"] == 0
 
 
+@pytest.mark.soak
 def test_an_ssh_configuration_with_a_mistake_never_takes_effect(rack, ssh):
     mistake = ("-e", "ssh_max_startups=0")
 

@@ -89,6 +89,7 @@ def without_mpirun(root: Path) -> None:
     program.chmod(0o755)
 
 
+@pytest.mark.soak
 def test_a_canary_that_fails_goes_back_and_all_others_are_untouched(upgrader: Upgrader) -> None:
     before, states = upgrader.versions("openmpi"), upgrader.states()
 

@@ -107,6 +107,7 @@ def test_up_mends_what_is_missing_and_leaves_the_rest(rack: SmallRack) -> None:
     rack.standin("down")
 
 
+@pytest.mark.soak
 def test_two_racks_stand_side_by_side(rack: SmallRack, tmp_path: Path) -> None:
     other = SmallRack("fabric-test-2", 144, tmp_path)
     other.write()

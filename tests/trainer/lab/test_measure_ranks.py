@@ -69,6 +69,7 @@ def test_every_method_sums_and_tells_its_times(method: Method, tmp_path: Path) -
         assert patterns == set()
 
 
+@pytest.mark.soak
 def test_steps_are_timed_on_every_rank_and_all_stop_together(tmp_path: Path) -> None:
     spec = TrainingSpec(("a", "b"), DIGITS, SHAPE, (5, 0), SGD, iterations=3)
     ranks = measure("training", spec, 2, tmp_path, Trained)

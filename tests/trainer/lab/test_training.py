@@ -40,7 +40,11 @@ def one_process(tmp_path_factory: pytest.TempPathFactory) -> mpi.Run:
 
 @pytest.mark.parametrize(
     ("samples", "bucket_bytes"),
-    [((15, 15, 15, 15), "all"), ((30, 7, 0, 23), "each"), ((29, 31), 20_000)],
+    [
+        pytest.param((15, 15, 15, 15), "all", marks=pytest.mark.soak),
+        ((30, 7, 0, 23), "each"),
+        pytest.param((29, 31), 20_000, marks=pytest.mark.soak),
+    ],
 )
 def test_many_phones_equal_one_process(one_process, tmp_path, samples, bucket_bytes) -> None:
     plan = mpi.a_plan(*samples, exchange=Exchange(bucket_bytes=bucket_bytes))
@@ -58,8 +62,8 @@ def test_many_phones_equal_one_process(one_process, tmp_path, samples, bucket_by
     ("exchange", "tolerance"),
     [
         (Exchange(reduce="hierarchical", bucket_bytes=20_000), 1e-4),
-        (Exchange(reduce="gloo", bucket_bytes=20_000), 1e-4),
-        (Exchange(codec="half", bucket_bytes="each"), 3e-2),
+        pytest.param(Exchange(reduce="gloo", bucket_bytes=20_000), 1e-4, marks=pytest.mark.soak),
+        pytest.param(Exchange(codec="half", bucket_bytes="each"), 3e-2, marks=pytest.mark.soak),
     ],
     ids=["hierarchical", "gloo", "half"],
 )
@@ -90,6 +94,7 @@ def test_a_resumed_run_ends_like_an_undisturbed_one(tmp_path) -> None:
     assert resumed.finals[0].parameters_sha256 == undisturbed.finals[0].parameters_sha256
 
 
+@pytest.mark.soak
 def test_a_checkpoint_that_only_another_phone_has_is_enough(tmp_path) -> None:
     """As when the head phone was lost: every rank has a run folder of its own here."""
     plan = mpi.a_plan(64, 64, epochs=2, checkpoint=CheckpointSpec(every_iterations=10, ranks=2))
@@ -157,6 +162,7 @@ def test_a_corrupt_shard_names_file_and_checksums(tmp_path, monkeypatch) -> None
     assert any("train-001.shard: corrupt: expected sha256" in reason for reason in reasons)
 
 
+@pytest.mark.soak
 def test_another_model_s_checkpoint_is_refused_by_name(tmp_path) -> None:
     first = mpi.train(mpi.a_plan(64), tmp_path)
     other = dataclasses.replace(
