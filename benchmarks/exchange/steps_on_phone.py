@@ -27,6 +27,7 @@ from trainer.exchange.engine import Engine
 from trainer.exchange.transport import MpiTransport
 from trainer.formats import Exchange
 from trainer.step import DataParallel
+from trainer.threads import compute_with
 
 Step = Callable[[torch.Tensor, torch.Tensor], object]
 LOSS = nn.functional.cross_entropy
@@ -165,7 +166,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--accuracy", type=float, help="train digits until it is reached")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    compute_with(1)
     engine = Engine(MpiTransport, Exchange())
     distributed.init_process_group("gloo")
     answer = (to_accuracy if options.accuracy else steps)(options, engine)

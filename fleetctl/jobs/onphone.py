@@ -127,6 +127,8 @@ export RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE={len(phones)} LOCAL_RANK=0 LOCAL_WO
 export MASTER_ADDR={addresses[0]} MASTER_PORT
 # Not every build of torch has libuv, which its store asks for unless told otherwise.
 export USE_LIBUV=0
+# Threads of OpenBLAS under each of torch's make a step several times slower.
+export OPENBLAS_NUM_THREADS=${{OPENBLAS_NUM_THREADS:-1}}
 case $RANK in
 {cases}
 esac

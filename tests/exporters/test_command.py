@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from processes import gone
 
 from exporters import command
 from exporters.command import CommandError, output
 
 PROJECT = Path(__file__).resolve().parents[2]
-
-
-def gone(pid: int) -> bool:
-    """Whether the process ends; a killed child of a killed parent takes the reaper a moment."""
-    for _ in range(200):
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.05)
-    return False
 
 
 def test_the_output_of_a_good_program() -> None:

@@ -179,6 +179,15 @@ def test_a_rank_that_knows_us_gets_the_same_variables_and_speaks_for_itself(fold
     assert sh(onphone.read_finals(RUN)).stdout == ""
 
 
+@pytest.mark.parametrize(("asked", "threads"), [({}, "1"), ({"OPENBLAS_NUM_THREADS": "4"}, "4")])
+def test_openblas_has_one_thread_unless_the_rank_is_told_otherwise(
+    folder: Path, asked: dict[str, str], threads: str
+) -> None:
+    rank_script(folder, told=True)
+    done = sh(f"cd {folder} && sh rank.sh sh -c 'echo $OPENBLAS_NUM_THREADS'", **STARTED, **asked)
+    assert done.stdout == f"{threads}\n"
+
+
 @pytest.mark.parametrize(
     "started",
     [

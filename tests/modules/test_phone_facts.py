@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from processes import gone
 from termux_prefix import MODULES, Prefix, load
 
 GETPROP = """cat <<'END'
@@ -194,18 +195,7 @@ def test_a_battery_call_that_hangs_ends_with_all_that_it_started(
 
     assert facts["battery"] is None
     assert "no answer within 0.5 s" in facts["unavailable"]["battery"]
-    child = int((tmp_path / "child").read_text())
-    deadline = time.monotonic() + 10
-    while is_alive(child):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
+    assert gone(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.parametrize("said", ["[]", "oops", "[" * 100_000, ""])
