@@ -35,7 +35,7 @@ unit: setup-dev ## the fast tests, no container; four at once, since many of the
 	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak"
 
 whole: setup-dev ## the tests on stand-in phones: those of the provisioned rack beside all others
-	tools/as-root pytest -q -n 2 --dist loadfile --durations 40 -m "(standin or lab) and not soak"
+	tools/as-root pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 40 -m "(standin or lab) and not soak"
 
 soak: setup-dev ## the long tests, in the background: docs/soak.md tells what they found
 	@tools/as-root tools/soak.py start

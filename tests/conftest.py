@@ -39,6 +39,26 @@ PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
 
+PROVISIONED = ("bench", "cli", "guard", "launch", "monitoring", "site")
+"""Folders whose tests share the provisioned rack."""
+
+ORDER = ("trainer", "molecule", "standin")
+"""After the provisioned rack, that of what takes long, so that both workers end together."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("dist", "no") != "loadfile":
+        return
+
+    def turn(item: pytest.Item) -> int:
+        folder = item.path.parent.name
+        if folder in PROVISIONED:
+            return -1
+        return ORDER.index(folder) if folder in ORDER else len(ORDER)
+
+    items.sort(key=turn)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """A worker of pytest-xdist takes a whole file, and all files that share a rack."""
@@ -46,12 +66,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling  # the lab image has no pytest-xdist
 
-    provisioned = ("bench", "cli", "guard", "launch", "monitoring", "site")
-
     class WholeFiles(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = Path(nodeid.partition("::")[0])
-            if file.parent.name in provisioned:
+            if file.parent.name in PROVISIONED:
                 return "the provisioned rack"
             return str(file.parent if file.parent.name in ("standin", "molecule") else file)
 

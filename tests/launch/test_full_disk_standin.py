@@ -65,6 +65,7 @@ def intact(rack: Any) -> bool:
         return bool(database.execute("PRAGMA integrity_check").fetchone() == ("ok",))
 
 
+@pytest.mark.soak
 def test_commands_say_what_is_full_and_work_once_there_is_room(rack: Any) -> None:
     rack.fleetctl("drain", "phone006", "--why", "screen broken")
     shutil.rmtree(rack.folder / "data/digits")

@@ -167,6 +167,7 @@ def heat(phone: str) -> dict[str, float]:
     return {labels["zone"]: value for labels, value in found}
 
 
+@pytest.mark.soak
 def test_heat_is_androids_where_the_kernels_is_denied(provisioned_rack: RackUnderTest) -> None:
     """Its live section, without the sensor that is off; and nothing while its HAL is not ready."""
     eventually(lambda: heat("phone002").keys() == {"AP", "BAT", "SKIN"}, "what its sensors say")

@@ -65,6 +65,7 @@ def test_down_leaves_nothing_of_a_rack_that_was_up(rack: SmallRack) -> None:
     assert remains(rack) == []
 
 
+@pytest.mark.soak
 def test_down_copes_with_a_rack_that_is_half_gone_and_with_none(rack: SmallRack) -> None:
     rack.standin("up")
     output("podman", "rm", "--force", "--time=0", f"{rack.namespace}-phone002")
@@ -138,6 +139,7 @@ def test_a_rack_in_the_network_of_another_is_refused_and_disturbs_nobody(
     rack.standin("down")
 
 
+@pytest.mark.soak
 def test_a_rack_that_is_kept_elsewhere_under_the_same_name_is_refused_and_left_alone(
     rack: SmallRack, tmp_path: Path
 ) -> None:
@@ -162,6 +164,7 @@ def test_a_rack_of_real_phones_is_never_stood_up(rack: SmallRack, tmp_path: Path
     assert "is no stand-in rack" in refused.stderr
 
 
+@pytest.mark.soak
 def test_other_numbers_of_phones_and_switches_get_a_rack_file_of_their_own(
     rack: SmallRack,
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_hot_phone_throttles_at_once_on_top_of_being_slow_and_until_healed(
     assert eventually(lambda: rack.hardware(PHONE)[PHONE]["speed"] == 1)
 
 
+@pytest.mark.soak
 def test_the_hub_cuts_power_and_a_hub_that_lies_does_not(rack: SmallRack) -> None:
     rack.hardware("phone[001-002]", "outlet=A")
     said = json.loads(rack.standin("hub", "off", PHONE, "-o", "json"))["outlets"]
@@ -249,6 +250,7 @@ def test_what_cannot_be_set_is_refused_with_what_can(rack: SmallRack) -> None:
         assert hint in refused.stderr
 
 
+@pytest.mark.soak
 def test_a_locked_phone_that_starts_anew_waits_for_its_owner(rack: SmallRack) -> None:
     rack.standin("fault", PHONE, "locked")
     assert rack.answers(PHONE)

@@ -108,6 +108,7 @@ def tagged(prefix: str) -> set[str]:
     return {name for name in listing if name.startswith(prefix)}
 
 
+@pytest.mark.soak
 def test_a_new_recipe_replaces_one_of_yesterday_and_removal_removes_all(
     small_recipe: Callable[[str], Path], own_names: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

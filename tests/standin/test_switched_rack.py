@@ -189,6 +189,7 @@ def test_uplinks_become_a_bundle_and_cables_are_checked(rack: SwitchedRack) -> N
     output("ip", "-n", f"{rack.namespace}.sw1", "link", "set", "sw1.9", "up")
 
 
+@pytest.mark.soak
 def test_two_phones_in_each_others_port_are_named_until_they_are_put_back(
     rack: SwitchedRack,
 ) -> None:
