@@ -43,13 +43,10 @@ PROVISIONED = ("bench", "cli", "guard", "launch", "monitoring", "site")
 """Folders whose tests share the provisioned rack."""
 
 ORDER = ("trainer", "molecule", "standin")
-"""After the provisioned rack, that of what takes long, so that both workers end together."""
+"""After the provisioned rack, that of what takes long: so two workers end together."""
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("dist", "no") != "loadfile":
-        return
-
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         folder = item.path.parent.name
         if folder in PROVISIONED:
