@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, nodes_argument, pass_app
+from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     metavar="WHEN",
     help="End by itself then: 90m, 2d12h, 18:30, '2027-03-01 18:30'.",
 )
+@output_option
 @pass_app
-def command(app: App, nodes: tuple[str, ...], why: str, until: str | None) -> None:
+def command(app: App, nodes: tuple[str, ...], why: str, until: str | None, output: str) -> None:
     """Keep NODES out of new jobs until they are undrained.
 
     A running job goes on: its phones are draining until it ends. No reboot clears a drain. Of two
     drains by the same person the later reason counts, and the later end.
     """
     from fleetctl.cli.moments import parse_until
-    from fleetctl.rack.nodesets import fold
-    from fleetctl.state.history import moment_text
+    from fleetctl.cli.output import print_drains
     from fleetctl.state.rows import user
 
     now = time.time()
@@ -42,14 +42,23 @@ def command(app: App, nodes: tuple[str, ...], why: str, until: str | None) -> No
     names = app.select_named(nodes)
     before = app.state.drain(names, who=user(), why=why, now=now, until=end)
     _tell_before(before)
+    facts = app.state.phones(now)
+    drains = {name: facts[name].drains for name in names if name in facts}
+    if output == "json":
+        print_drains(drains)
+    else:
+        _tell_ends(drains)
+
+
+def _tell_ends(drains: Mapping[str, Sequence[Drain]]) -> None:
+    """Who is drained now, and until when: the end of the drain that lasts longest."""
+    from fleetctl.rack.nodesets import fold
+    from fleetctl.state.history import moment_text
+
     ends: dict[float | None, list[str]] = {}
-    for name, facts in app.state.phones(now).items():
-        if name in names:
-            drains = facts.drains
-            last = (
-                None if any(d.until is None for d in drains) else max(d.until or 0 for d in drains)
-            )
-            ends.setdefault(last, []).append(name)
+    for name, held in drains.items():
+        last = None if any(d.until is None for d in held) else max(d.until or 0 for d in held)
+        ends.setdefault(last, []).append(name)
     for moment, members in ends.items():
         till = "" if moment is None else f" until {moment_text(moment)}"
         click.echo(f"{fold(members)}: drained{till}", err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from fleetctl.state import Drain
+
 SCHEMA = 1
 """Version of every JSON document that fleetctl prints; it grows when a key changes or goes."""
 
@@ -19,6 +22,14 @@ SCHEMA = 1
 def print_json(document: Mapping[str, Any]) -> None:
     """One JSON document on stdout, with its schema number."""
     click.echo(json.dumps({"schema": SCHEMA, **document}, indent=2))
+
+
+def print_drains(drains: Mapping[str, Iterable[Drain]]) -> None:
+    """Phones and what keeps each out of new jobs now, as a JSON document."""
+    phones = [
+        {"name": name, "drains": [asdict(drain) for drain in held]} for name, held in drains.items()
+    ]
+    print_json({"phones": phones})
 
 
 def make_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, pass_app, run_argument
-from fleetctl.cli.output import progress
+from fleetctl.cli.common import App, output_option, pass_app, run_argument
+from fleetctl.cli.output import print_json, progress
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_argument
+@output_option
 @pass_app
 @click.pass_context
-def command(ctx: click.Context, app: App, run_name: str | None) -> None:
+def command(ctx: click.Context, app: App, run_name: str | None, output: str) -> None:
     """Stop a run on all its phones, the newest one by default; nothing of it stays there.
 
     A job that waits in the queue is taken out of it. A phone that does not answer is named, and
@@ -29,7 +30,10 @@ def command(ctx: click.Context, app: App, run_name: str | None) -> None:
     from fleetctl.serve.stop import stop_unstarted
 
     if run_name is not None and stop_unstarted(app.paths, run_name):
-        click.echo(f"{run_name} stopped before it ran")
+        if output == "json":
+            print_json({"run": run_name, "state": "stopped", "began": False, "left": {}})
+        else:
+            click.echo(f"{run_name} stopped before it ran")
         return
     run = runs.find(app.paths.runs, run_name)
     was_over = run.summary().over
@@ -38,7 +42,11 @@ def command(ctx: click.Context, app: App, run_name: str | None) -> None:
         click.echo(f"processes may be left: {why}", err=True)
     if was_over and not summary.left:
         progress().print(f"{run.name} was over; left-over processes on its phones are gone")
-    click.echo(f"{run.name} {summary.state}")
+    if output == "json":
+        left = dict(summary.left)
+        print_json({"run": run.name, "state": summary.state, "began": True, "left": left})
+    else:
+        click.echo(f"{run.name} {summary.state}")
     if summary.left:
         ctx.exit(ExitCode.SOME_PHONES_FAILED)
 

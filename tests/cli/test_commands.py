@@ -42,6 +42,20 @@ def test_a_drained_phone_shows_and_leaves_node_sets(rack_file: Path) -> None:
     assert states()["phone002"] == "suspect"
 
 
+def test_programs_are_told_what_keeps_a_phone_out(rack_file: Path) -> None:
+    fleetctl("drain", "phone002", "--why", "screen broken")
+    said = fleetctl("drain", "phone[002-003]", "--why", "moved", "--until", "2d", "-o", "json")
+    drained = {phone["name"]: phone["drains"] for phone in json.loads(said.stdout)["phones"]}
+    assert list(drained) == ["phone002", "phone003"]
+    assert [drain["why"] for drain in drained["phone003"]] == ["moved"]
+    assert drained["phone003"][0]["until"] is not None
+    said = fleetctl("undrain", "@drained", "-o", "json")
+    assert json.loads(said.stdout)["phones"] == [
+        {"name": "phone002", "drains": []},
+        {"name": "phone003", "drains": []},
+    ]
+
+
 def test_status_without_any_answer_ends_with_four(rack_file: Path) -> None:
     done = fleetctl("status")
     assert done.exit_code == 4

@@ -19,9 +19,6 @@ from fleetctl.errors import ExitCode, FleetError
 PROJECT = Path(__file__).resolve().parents[2]
 
 WITHOUT_JSON = {
-    "drain": "it says nothing but that it is done; `status -o json` has the drains",
-    "undrain": "as drain",
-    "stop": "its exit code tells it; `jobs -o json` has the run",
     "launch": "it follows a run; programs read `jobs -o json` and the run's folder",
     "serve": "a service: it says nothing but its log",
     "guard": "a service: it says nothing but its log",

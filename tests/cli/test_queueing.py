@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -49,6 +50,16 @@ def test_a_job_is_queued_though_nobody_serves_and_that_is_said(app: App) -> None
     with Queue(app.paths.queue_db) as queue:
         (entry,) = queue.jobs()
     assert (entry.name, entry.priority, entry.least, entry.limit_seconds) == ("true-1", 3, 2, 5400)
+
+
+def test_a_job_that_waits_is_stopped_and_programs_are_told(app: App) -> None:
+    invoke(app, "--queue", "-n", "2", "--", "true")
+    done = CliRunner().invoke(stop.command, ["true-1", "-o", "json"], obj=app)
+    assert done.exit_code == 0
+    said = json.loads(done.stdout)
+    assert (said["run"], said["state"], said["began"]) == ("true-1", "stopped", False)
+    with Queue(app.paths.queue_db) as queue:
+        assert not [entry for entry in queue.jobs() if entry.waits]
 
 
 def test_a_terminal_follows_its_job_to_the_end(app: App) -> None:
