@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import gone
+from survivors import gone
 
 from exporters import command
 from exporters.command import CommandError, output

@@ -24,14 +24,16 @@ from fleetctl.state import State
 
 HUB = """#!{python}
 import pathlib, sys
-(pathlib.Path(__file__).parent / sys.argv[1]).write_text(sys.argv[2])
+place = pathlib.Path(__file__).parent / sys.argv[1]
+place.with_suffix(".new").write_text(sys.argv[2])
+place.with_suffix(".new").replace(place)
 """
 RACK = """\
 rack: lab
 network: {cidr: 10.1.0.0/24, medium: ethernet, controller: 10.1.0.1}
 phones: [10.1.0.11, 10.1.0.12]
 power: {command: [./hub, "{outlet}", "{state}"]}
-guard: {poll_seconds: 1, call: [./call, call, "{message}"]}
+guard: {poll_seconds: 1, call: [./call, called, "{message}"]}
 """
 
 
@@ -115,8 +117,8 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
 
 def test_a_battery_above_the_limit_is_cut_latched_and_told(lab: Lab) -> None:
     Phones.celsius["phone001"] = 51.0
-    call = lab.folder / "call"
-    assert lab.guard(lambda: (lab.folder / "phone001").exists() and (lab.folder / "call").exists()
+    call = lab.folder / "called"
+    assert lab.guard(lambda: (lab.folder / "phone001").exists() and (lab.folder / "called").exists()
                      and lab.heard("CALLS A PERSON")) == "stopped"  # fmt: skip
     assert (lab.folder / "phone001").read_text() == "off"
     assert not (lab.folder / "phone002").exists()

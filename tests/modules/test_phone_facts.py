@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from processes import gone
+from survivors import gone
 from termux_prefix import MODULES, Prefix, load
 
 GETPROP = """cat <<'END'

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from processes import gone
+from survivors import gone
 
 from fleetctl.power.actuator import MOST_BYTES, Actuator, Ran
 from fleetctl.rack import Outlet
