@@ -120,6 +120,7 @@ class Outside(HTMLParser):
         self.text.write(data)
 
 
+@pytest.mark.soak
 def test_the_page_needs_nothing_but_itself_and_hides_no_markup(tmp_path: Path) -> None:
     path = page.write(BENCHES, [f"bench-{kind}-1" for kind in KINDS], tmp_path / "report.html")
     text = path.read_text()

@@ -158,6 +158,7 @@ def test_a_rank_that_freezes_is_named_though_its_phone_answers(rack: Any, endles
     healed(rack)
 
 
+@pytest.mark.soak
 def test_the_checkpoint_before_a_truncated_one_is_used_and_said(
     rack: Any, endless_job: str
 ) -> None:

@@ -75,6 +75,7 @@ def stopped(rack: Any, *arguments: str) -> dict[str, Any]:
     return {"run": run, **events(rack, run)["staged"]}
 
 
+@pytest.mark.soak
 def test_much_for_many_is_broadcast_and_comes_once(rack: Any, large: Path, tmp_path: Path) -> None:
     phones = [f"phone00{number}" for number in range(1, 7)]
     staged = stopped(rack, "--phones", ALL, job(tmp_path, "large"))

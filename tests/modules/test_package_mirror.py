@@ -136,6 +136,7 @@ def test_the_same_version_twice_is_refused(mirror):
     assert "foo_1.0_all.deb: another file of the packages folder" in failure.value.result["msg"]
 
 
+@pytest.mark.soak
 def test_old_snapshots_go_but_never_the_racks(mirror):
     deb = mirror.add("foo", "1.0")
     racks = mirror.run()["snapshot"]
@@ -155,6 +156,7 @@ def test_old_snapshots_go_but_never_the_racks(mirror):
     assert len([*(mirror.root / "pool").rglob("*.deb")]) == 2
 
 
+@pytest.mark.soak
 def test_the_racks_former_snapshot_stays_to_go_back_to(mirror):
     deb = mirror.add("foo", "1.0")
     first = mirror.run()["snapshot"]
@@ -168,6 +170,7 @@ def test_the_racks_former_snapshot_stays_to_go_back_to(mirror):
     assert back["snapshot"] == first
 
 
+@pytest.mark.soak
 def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
     mirror.add("foo", "1.0", size=2_000_000)
     mirror.send(mirror.call()["lacking"])

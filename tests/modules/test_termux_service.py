@@ -366,6 +366,7 @@ def test_a_service_that_fails_is_named_and_the_others_are_served(runit):
     assert runit.is_up("sshd")
 
 
+@pytest.mark.soak
 def test_a_service_that_fails_is_no_steadier_on_a_phone_that_is_slow_to_answer(runit, prefix):
     runit.service("broken", run="#!/bin/sh\nsleep 0.9\nexit 1\n")
     runit.start()

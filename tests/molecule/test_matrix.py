@@ -17,9 +17,10 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
 SAMPLE = 1
-LONG = {"failing-canary", "interrupted", "skip-tags"}
-"""Only in `make soak`; tests/site/test_upgrade_standin.py tries the like of the first, and
-tests/provision/test_site_tags.py of the last."""
+LONG = {
+    *("add", "dead-phone", "failing-canary", "interrupted", "remove", "skip-tags", "virgin-check"),
+}
+"""Of three runs of site.yml and more: only in `make soak`."""
 
 
 def seed() -> str:

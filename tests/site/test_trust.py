@@ -101,6 +101,7 @@ def stranger(provisioned_rack: RackUnderTest, ssh: Run, tmp_path: Path) -> Itera
     provisioned_rack.playbook("-t", "ssh")
 
 
+@pytest.mark.soak
 def test_a_revoked_key_opens_no_phone_and_a_phone_without_the_list_is_suspect(
     provisioned_rack: RackUnderTest, ssh: Run, stranger: str
 ) -> None:

@@ -183,6 +183,7 @@ def test_a_port_that_feeds_the_phone_stops_feeding_it(desk: Callable[..., Desk])
     assert here.candidate() == []
 
 
+@pytest.mark.soak
 def test_eos_may_feed_a_phone_whatever_it_tells_so_the_port_is_cut_off_either_way(
     desk: Callable[..., Desk],
 ) -> None:
