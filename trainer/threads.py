@@ -2,7 +2,7 @@
 
 On phones torch has no oneDNN: convolutions too become products of matrices. OpenBLAS has a pool of
 its own, as large as the machine, that knows nothing of torch's threads. If each of these calls it,
-the pools wait for each other: on two cores ResNet-18 took 8 times as long with 2 x 2 threads as
+the pools wait for each other: on two cores ResNet-18 took 7 times as long with 2 x 2 threads as
 with 1 x 2 or 2 x 1 (docs/figures.md). Between two products its threads spin, which heats a phone
 for nothing. So one of the two has one thread.
 """
