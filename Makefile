@@ -29,7 +29,7 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	ruff check .
 	ruff format --check .
 	mypy
-	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint site.yml playbooks roles plugins molecule
+	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint site.yml playbooks roles plugins molecule benchmarks
 
 unit: setup-dev ## the fast tests, no container; four at once, since many of them wait
 	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak"

@@ -70,7 +70,7 @@ def run(
     tuned = _tuned(plan, reporter, model, data, loss) if plan.threads == "auto" else None
     engine = Engine.of(plan)  # its thread is free to use the other cores
     if tuned is not None:
-        tune.use((tuned.threads, tuned.blas_threads), tuned.cores, engine.thread_id)
+        tune.use(tuned.pools, tuned.cores, engine.thread_id)
     try:
         if engine.size != len(plan.phones):
             raise PlanError(

@@ -32,13 +32,13 @@ def blas_threads() -> int | None:
 
 
 @cache
-def _openblas(maps: Path = Path("/proc/self/maps")) -> list[ctypes.CDLL]:
+def _openblas() -> list[ctypes.CDLL]:
     """The OpenBLAS that torch has loaded: Termux's `libopenblas.so`, Debian's `libopenblasp-….so`.
 
     One that bears other names (a wheel's, with suffixes) is the caller's own affair.
     """
     try:
-        paths = dict.fromkeys(_LIBRARY.findall(maps.read_text()))
+        paths = dict.fromkeys(_LIBRARY.findall(Path("/proc/self/maps").read_text()))
     except OSError:
         return []
     libraries = (ctypes.CDLL(path) for path in paths)

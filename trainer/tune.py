@@ -124,7 +124,7 @@ def choose(model: torch.nn.Module, loss: Loss, workload: Workload, path: Path) -
     allowed = os.sched_getaffinity(0)
     measured = measure(model, loss, workload)
     # any core, until everything else has its threads
-    use((measured.threads, measured.blas_threads), sorted(allowed))
+    use(measured.pools, sorted(allowed))
     path.parent.mkdir(parents=True, exist_ok=True)
     profile.with_threads(measured).write(path)
     return measured

@@ -37,6 +37,10 @@ class Threads:
     blas_threads: int = 1
     """Of OpenBLAS, in each of these threads."""
 
+    @property
+    def pools(self) -> tuple[int, int]:
+        return self.threads, self.blas_threads
+
 
 @dataclass(frozen=True, slots=True)
 class Profile(Document):
