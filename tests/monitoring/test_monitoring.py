@@ -114,7 +114,7 @@ def test_the_page_of_serve_is_scraped_and_promtool_has_nothing_to_say(
 
 
 CLOCKS = """
-rule_files: [/etc/prometheus/phonerack/rules.yml]
+rule_files: [/etc/prometheus/phonerack/rules/alerts.yml]
 evaluation_interval: 15s
 tests:
   - interval: 15s
@@ -141,7 +141,7 @@ tests:
 
 
 def test_a_clock_that_is_wrong_for_a_minute_is_an_alert(provisioned_rack: RackUnderTest) -> None:
-    rules = in_services(provisioned_rack, "cat", "/etc/prometheus/phonerack/rules.yml")[1]
+    rules = in_services(provisioned_rack, "cat", "/etc/prometheus/phonerack/rules/alerts.yml")[1]
     cure = yaml.safe_load(rules)["groups"][0]["rules"][0]["annotations"]["cure"]
     tests = CLOCKS.replace("CURE", json.dumps(cure))
     assert in_services(provisioned_rack, "sh", "-c", "cat >/root/clocks.yml", text=tests)[0] == 0

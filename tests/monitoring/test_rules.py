@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jinja2
 import pytest
 import yaml
+from rulebook import (
+    PROJECT,
+    SWITCHES,
+    promtool,
+    promtool_of,
+    rendered,
+    rule_files,
+    rules,
+    settings,
+)
+from test_records import record_tests
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
@@ -23,10 +32,6 @@ from fleetctl.serve.service import Turn
 
 if TYPE_CHECKING:
     from conftest import RackUnderTest
-
-PROJECT = Path(__file__).resolve().parents[2]
-ROLE = PROJECT / "roles/monitoring"
-SWITCHES = ["sw1", "sw2"]
 
 
 def of_the_fleet() -> set[str]:
@@ -41,35 +46,11 @@ METRICS = {metric.name for metric in (*CATALOGUE, *OF_SWITCHES)} | of_the_fleet(
 OF_EVERY_RACK = ["PhoneClockOff", "FleetServiceDown", "TargetsMissing"]
 
 
-def rendered(name: str, switches: list[str]) -> str:
-    """A template of the role with its defaults, on a rack with these switches."""
-    given: dict[str, Any] = {
-        **yaml.safe_load((ROLE / "defaults/main.yml").read_text()),
-        "ansible_managed": "by a test",
-        "rack_name": "lab",
-        "rack_thresholds": {"max_clock_skew_seconds": 30.0},
-        "rack_services_address": "10.0.0.2",
-        "rack_watched_switches": switches,
-        "rack_fleet_exporter": "127.0.0.1:9867",
-        "_monitoring_rules": "/etc/prometheus/phonerack/rules.yml",
-        "_monitoring_targets": "/etc/prometheus/phonerack/phones.json",
-        "_monitoring_address": "10.0.0.2:9090",
-        "_monitoring_switches_port": 9866,
-    }
-    environment = jinja2.Environment(
-        trim_blocks=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701
-    )
-    return environment.from_string((ROLE / f"templates/{name}.j2").read_text()).render(given)
+def alerts(switches: tuple[str, ...] = SWITCHES) -> dict[str, dict[str, Any]]:
+    return {rule["alert"]: rule for rule in rules(switches) if "alert" in rule}
 
 
-def alerts(switches: list[str]) -> dict[str, dict[str, Any]]:
-    groups = yaml.safe_load(rendered("rules.yml", switches))["groups"]
-    return {rule["alert"]: rule for group in groups for rule in group["rules"]}
-
-
-ALERTS = alerts(SWITCHES)
+ALERTS = alerts()
 
 
 def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
@@ -94,11 +75,14 @@ def test_an_alert_asks_for_what_the_exporters_give(name: str) -> None:
 
 
 def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() -> None:
-    assert list(alerts([])) == OF_EVERY_RACK
-    jobs = yaml.safe_load(rendered("prometheus.yml", []))["scrape_configs"]
-    assert [job["job_name"] for job in jobs] == ["phone", "fleet", "prometheus"]
-    jobs = yaml.safe_load(rendered("prometheus.yml", SWITCHES))["scrape_configs"]
-    assert [job["job_name"] for job in jobs] == ["phone", "fleet", "switches", "prometheus"]
+    assert list(alerts(())) == OF_EVERY_RACK
+    assert scraped(()) == ["phone", "fleet", "prometheus"]
+    assert scraped(SWITCHES) == ["phone", "fleet", "switches", "prometheus"]
+
+
+def scraped(switches: tuple[str, ...]) -> list[str]:
+    configuration = yaml.safe_load(rendered("prometheus.yml", settings(switches)))
+    return [job["job_name"] for job in configuration["scrape_configs"]]
 
 
 PORT = 'switch="sw1", port="1", phone="phone001"'
@@ -139,7 +123,7 @@ WRONG = {
 """What goes wrong for each alert."""
 
 
-def rule_tests() -> str:
+def rule_tests() -> dict[str, Any]:
     """promtool's test file: each alert fires for its own trouble and nothing fires without one."""
     cases: list[tuple[str, dict[str, str]]] = [("", SERIES)]
     cases += [(name, SERIES | {series: values}) for name, (series, values) in WRONG.items()]
@@ -161,7 +145,7 @@ def rule_tests() -> str:
         }
         for name, held in cases
     ]
-    return yaml.safe_dump({"rule_files": ["rules.yml"], "tests": tests})
+    return {"rule_files": list(rule_files()), "tests": tests}
 
 
 def test_every_alert_but_that_of_clocks_is_tried_here() -> None:
@@ -171,26 +155,13 @@ def test_every_alert_but_that_of_clocks_is_tried_here() -> None:
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("promtool"), reason="needs promtool")
 def test_promtool_here_finds_each_alert_for_its_trouble(tmp_path: Path) -> None:
-    (tmp_path / "rules.yml").write_text(rendered("rules.yml", SWITCHES))
-    (tmp_path / "tests.yml").write_text(rule_tests())
-    for command in (["check", "rules", "rules.yml"], ["test", "rules", "tests.yml"]):
-        done = subprocess.run(
-            ["promtool", *command], cwd=tmp_path, text=True, capture_output=True, timeout=120
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+    assert promtool(tmp_path, rule_tests()) == ""
 
 
 @pytest.mark.standin
-def test_the_services_hosts_promtool_finds_each_alert_for_its_trouble(
+def test_the_services_hosts_promtool_is_content_with_all_rules(
     provisioned_rack: RackUnderTest,
 ) -> None:
-    script = "cd $(mktemp -d) && cat >all && csplit -s all /^---$/ && mv xx00 rules.yml && "
-    script += "sed 1d xx01 >tests.yml && promtool check rules rules.yml && "
-    script += "promtool test rules tests.yml"
-    done = subprocess.run(
-        ["podman", "exec", "-i", f"pr-{provisioned_rack.folder.name}-services", "sh", "-c", script],
-        input=f"{rendered('rules.yml', SWITCHES)}\n---\n{rule_tests()}",
-        text=True,
-        capture_output=True,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    """Each alert for its trouble, each record as it should be."""
+    host = f"pr-{provisioned_rack.folder.name}-services"
+    assert promtool_of(host, rule_tests(), record_tests()) == ""
