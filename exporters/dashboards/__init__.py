@@ -1,1 +1,1 @@
-"""Dashboards for Grafana, as code."""
+"""Dashboards for Grafana, as code: each module is the source of the JSON file beside it."""

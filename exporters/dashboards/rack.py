@@ -1,233 +1,240 @@
-"""The dashboard of one rack: `python -m exporters.dashboards.rack` prints rack.json."""
+"""The dashboard of one rack: its phones in their places, their state, heat, power and alerts."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from exporters.dashboards.grafana import Json, Panel, Query, several
+from exporters.dashboards.shared import (
+    ALERTS,
+    CELSIUS,
+    GOOD_IS_ONE,
+    GOOD_IS_ZERO,
+    HOT,
+    NEEDS_RUN,
+    NEEDS_SERVE,
+    PHONES,
+    RACK,
+    STATES,
+    dashboard,
+    listing,
+    number,
+    of,
+    per_phone,
+    places,
+    state_code,
+    switched,
+)
 
-from exporters.dashboards.grafana import Panel, Query, Steps, document, several, variable
-
-PHONES = 'rack="$rack", phone=~"$phone"'
-CELSIUS_STEPS: Steps = (("green", None), ("orange", 40.0), ("red", 45.0))
-
-
-def _of(metric: str) -> str:
-    """The metric of the phones that are chosen."""
-    return f"{metric}{{{PHONES}}}"
-
-
-def _per_phone(metric: str) -> tuple[Query, ...]:
-    return (Query(_of(metric)),)
-
-
-def _number(
-    title: str,
-    description: str,
-    unit: str,
-    expression: str,
-    steps: Steps = (("green", None),),
-) -> Panel:
-    return Panel(
-        title,
-        description,
-        unit,
-        (Query(expression, title),),
-        "stat",
-        width=4,
-        height=4,
-        steps=steps,
-    )
-
-
-_IMAGES_RATE = f"sum(rate({_of('phonerack_training_images_total')}[$__rate_interval]))"
+IMAGES_RATE = f"sum(rate({of('phonerack_training_images_total')}[$__rate_interval]))"
+UP = f'up{{job="phone", {PHONES}}}'
+CLOCK = "phonerack_clock_timestamp_seconds"
 
 SECTIONS: dict[str, tuple[Panel, ...]] = {
     "Rack": (
-        _number(
-            "Phones up",
-            "Phones whose exporter answers.",
+        number("Phones up", "Phones whose exporter answers.", "none", f"sum({UP})", GOOD_IS_ONE),
+        number("Phones known", "Phones of the rack file that are asked.", "none", f"count({UP})"),
+        number(
+            "Alerts",
+            "Alerts that fire now; below they are listed.",
             "none",
-            f"sum({_of('up')})",
-            steps=(("red", None), ("green", 1.0)),
+            f"count({ALERTS}) or vector(0)",
+            GOOD_IS_ZERO,
         ),
-        _number(
-            "Phones known", "Phones of the rack file that are asked.", "none", f"count({_of('up')})"
-        ),
-        _number(
+        number(
             "Hottest battery",
             "Highest battery temperature: from 40 °C on be careful, from 45 °C on stop.",
             "celsius",
-            f"max({_of('phonerack_battery_temperature_celsius')})",
-            steps=CELSIUS_STEPS,
+            f"max({of('phonerack_battery_temperature_celsius')})",
+            CELSIUS,
         ),
-        _number(
+        number(
             "Emptiest battery",
             "Lowest charge. Falling while plugged in: the adapter gives less than training takes.",
             "percentunit",
-            f"min({_of('phonerack_battery_charge_ratio')})",
-            steps=(("red", None), ("orange", 0.2), ("green", 0.4)),
+            f"min({of('phonerack_battery_charge_ratio')})",
+            (("red", None), ("orange", 0.2), ("green", 0.4)),
         ),
-        _number(
-            "Speed", "Images that all phones train on together.", "suffix: images/s", _IMAGES_RATE
-        ),
-        _number(
-            "Test accuracy",
-            "Share of the test images told right at the last evaluation.",
-            "percentunit",
-            f"max({_of('phonerack_training_test_accuracy_ratio')})",
+        number(
+            "Speed",
+            "Images that all phones train on together.",
+            "suffix: images/s",
+            IMAGES_RATE,
+            may_be_empty=NEEDS_RUN,
         ),
     ),
-    "Training": (
+    "Places": (
+        places(
+            "Temperature by place",
+            "Battery temperature of each phone in its place: a row a switch, a column a port. A "
+            "hot corner is a matter of air, a hot phone one of the phone. A phone that does not "
+            "answer has no colour. Phones without a switch stand in a row of their own, by number.",
+            "celsius",
+            f"max by (rack, phone) ({of('phonerack_battery_temperature_celsius', RACK)})",
+            steps=HOT,
+            decimals=0,
+        ),
+        places(
+            "State by place",
+            "State of each phone in its place, in the words of `fleetctl status`.",
+            "none",
+            state_code(RACK),
+            said=STATES,
+            may_be_empty=NEEDS_SERVE,
+        ),
+    ),
+    "Alerts": (
+        listing(
+            "Firing",
+            "What is wrong now; docs/runbooks.md has a page for each alert. Empty is good.",
+            ALERTS,
+            ("alertname", "severity", "phone", "switch", "port"),
+        ),
+        listing(
+            "Findings of checks",
+            "What the last `fleetctl check cables`, `check packages` and the like found wrong.",
+            f"phonerack_fleet_check_findings{{{RACK}}}",
+            ("check",),
+            value="findings",
+            may_be_empty="Empty until serve has seen such a check.",
+        ),
+    ),
+    "State": (
         Panel(
-            "Loss",
-            "Mean loss of each phone's own samples in the last iteration.",
+            "Phones by state",
+            "How many phones are ready, busy, drained and so on.",
+            "none",
+            (Query(f"phonerack_fleet_phones{{{RACK}}}", "{{state}}"),),
+            least=0,
+            stacked=True,
+            may_be_empty=NEEDS_SERVE,
+        ),
+        Panel(
+            "State of each phone",
+            "In the words of `fleetctl status`, over time.",
+            "none",
+            (Query(state_code(PHONES)),),
+            "state-timeline",
+            said=STATES,
+            may_be_empty=NEEDS_SERVE,
+        ),
+        Panel(
+            "Drains",
+            "Drains that hold, by who has set them; a phone may have several.",
+            "none",
+            (Query(f"phonerack_fleet_drains{{{RACK}}}", "{{origin}}"),),
+            least=0,
+            may_be_empty=NEEDS_SERVE,
+        ),
+        Panel(
+            "Jobs",
+            "Jobs at work and in the queue, and how many phones those in the queue need at least.",
             "none",
             (
-                Query(f"avg({_of('phonerack_training_loss')})", "mean"),
-                Query(_of("phonerack_training_loss")),
+                Query(f"phonerack_fleet_jobs{{{RACK}}}", "{{state}}"),
+                Query(f"phonerack_fleet_queue_phones{{{RACK}}}", "phones wanted"),
             ),
             least=0,
+            may_be_empty=NEEDS_SERVE,
         ),
         Panel(
-            "Accuracy",
-            "Share of the test images told right, at each evaluation.",
-            "percentunit",
-            (Query(f"max({_of('phonerack_training_test_accuracy_ratio')})", "test"),),
-            most=1,
-        ),
-        Panel(
-            "Images per second",
-            "Images trained on, by phone.",
-            "suffix: images/s",
-            (
-                Query(
-                    f"sum by (phone) "
-                    f"(rate({_of('phonerack_training_images_total')}[$__rate_interval]))"
-                ),
-            ),
-            least=0,
-        ),
-        Panel(
-            "Where an iteration's time goes",
-            "Mean over the phones: compute, the gradient exchange, and the part of the exchange "
-            "that compute did not hide.",
+            "Longest wait",
+            "How long the oldest job in the queue has waited.",
             "s",
-            (
-                Query(f"avg({_of('phonerack_training_compute_seconds')})", "compute"),
-                Query(f"avg({_of('phonerack_training_exchange_seconds')})", "exchange"),
-                Query(f"avg({_of('phonerack_training_wait_seconds')})", "wait"),
-            ),
+            (Query(f"phonerack_fleet_queue_longest_wait_seconds{{{RACK}}}", "oldest job"),),
             least=0,
+            may_be_empty=NEEDS_SERVE,
         ),
-        Panel(
-            "Compute time by phone",
-            "A phone above the others holds all of them up: compare its temperature and frequency.",
-            "s",
-            _per_phone("phonerack_training_compute_seconds"),
-            least=0,
-        ),
-        Panel(
-            "Progress",
-            "Iterations done, of those that the run has.",
-            "percentunit",
-            (
-                Query(
-                    f"max({_of('phonerack_training_iteration')})"
-                    f" / max({_of('phonerack_training_iterations')})",
-                    "done",
-                ),
-            ),
-            least=0,
-            most=1,
+        switched(
+            "Up",
+            "Whether the phone's exporter answered.",
+            "up",
+            queries=(Query(UP),),
         ),
     ),
-    "Heat and power": (
+    "Heat": (
         Panel(
             "Battery temperature",
             "As Android reports it.",
             "celsius",
-            _per_phone("phonerack_battery_temperature_celsius"),
-            steps=CELSIUS_STEPS,
+            per_phone("phonerack_battery_temperature_celsius"),
+            steps=CELSIUS,
         ),
         Panel(
             "Hottest thermal zone",
-            "Highest of the phone's sensors; empty where neither kernel nor Android tells them.",
+            "Highest of the phone's sensors.",
             "celsius",
-            (Query(f"max by (phone) ({_of('phonerack_thermal_zone_celsius')})"),),
+            (Query(f"max by (phone) ({of('phonerack_thermal_zone_celsius')})"),),
+            may_be_empty="Empty where neither kernel nor Android tells them.",
         ),
         Panel(
             "Frequency that heat leaves",
-            "What each phone's most throttled cluster may reach, of what it is built for; empty "
-            "where the vendor denies it.",
+            "What each phone's most throttled cluster may reach, of what it is built for.",
             "percentunit",
             (
                 Query(
-                    f"min by (phone) ({_of('phonerack_cpu_frequency_limit_hertz')}"
-                    f" / {_of('phonerack_cpu_frequency_max_hertz')})"
+                    f"min by (phone) ({of('phonerack_cpu_frequency_limit_hertz')}"
+                    f" / {of('phonerack_cpu_frequency_max_hertz')})"
                 ),
             ),
             least=0,
             most=1,
+            may_be_empty="Empty where the vendor denies it.",
         ),
+        Panel(
+            "Time throttled",
+            "Share of the time in which a thermal status or a frequency limit slowed the phone.",
+            "percentunit",
+            (
+                Query(
+                    "max by (phone) "
+                    f"(rate({of('phonerack_throttled_seconds_total')}[$__rate_interval]))"
+                ),
+            ),
+            least=0,
+            may_be_empty="Empty where the phone tells neither.",
+        ),
+    ),
+    "Power": (
         Panel(
             "Charge",
             "Batteries that are kept full age fastest; half is a good place to be.",
             "percentunit",
-            _per_phone("phonerack_battery_charge_ratio"),
+            per_phone("phonerack_battery_charge_ratio"),
             least=0,
             most=1,
         ),
-        Panel(
-            "Battery power",
-            "Through the battery, in either direction: vendors disagree on the sign.",
-            "watt",
-            _per_phone("phonerack_battery_power_watts"),
-            least=0,
-        ),
-        Panel(
+        switched(
             "Plugged in",
             "Whether the phone sees its charger.",
-            "bool_yes_no",
-            _per_phone("phonerack_battery_plugged"),
-            kind="state-timeline",
-            steps=(("red", None), ("green", 1.0)),
+            "phonerack_battery_plugged",
         ),
     ),
     "Phones": (
         Panel(
-            "Up",
-            "Whether the phone's exporter answered.",
-            "bool_yes_no",
-            _per_phone("up"),
-            kind="state-timeline",
-            steps=(("red", None), ("green", 1.0)),
-        ),
-        Panel(
             "Sources that cannot be read",
             "Phones on which a source of the exporter failed, by source.",
             "none",
-            (Query(f"sum by (source) (1 - {_of('phonerack_collector_success')})", "{{source}}"),),
+            (Query(f"sum by (source) (1 - {of('phonerack_collector_success')})", "{{source}}"),),
             least=0,
         ),
         Panel(
             "Memory available",
             "What programs can still get.",
             "bytes",
-            _per_phone("phonerack_memory_available_bytes"),
+            per_phone("phonerack_memory_available_bytes"),
             least=0,
         ),
         Panel(
             "Storage free",
             "What is left where runs and data lie.",
             "bytes",
-            _per_phone("phonerack_storage_free_bytes"),
+            per_phone("phonerack_storage_free_bytes"),
             least=0,
         ),
         Panel(
             "Cores allowed",
             "Below 1, Android keeps Termux off the fast cores: it counts as a background app.",
             "percentunit",
-            (Query(f"{_of('phonerack_cpus_allowed')} / {_of('phonerack_cpus_possible')}"),),
+            (Query(f"{of('phonerack_cpus_allowed')} / {of('phonerack_cpus_possible')}"),),
             least=0,
             most=1,
         ),
@@ -235,27 +242,24 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
             "Processes",
             "Of Termux, by phone; Android 12 kills beyond 32 unless it is told not to.",
             "none",
-            (Query(f"sum by (phone) ({_of('phonerack_processes')})"),),
+            (Query(f"sum by (phone) ({of('phonerack_processes')})"),),
             least=0,
+        ),
+        Panel(
+            "Clock",
+            "How far the phone's clock is from Prometheus's; a sample is up to two readings old.",
+            "s",
+            (Query(f"{of(CLOCK)} - timestamp({of(CLOCK)})"),),
         ),
     ),
 }
 
 
-def dashboard() -> dict[str, Any]:
-    return document(
-        uid="phonerack-rack",
-        title="phonerack: rack",
-        description="The phones of one rack: what they train, how hot they are, what fails.",
-        refresh="10s",
+def build() -> Json:
+    return dashboard(
+        "rack",
+        "The phones of one rack in their places: how they are, how hot, what is wrong.",
+        SECTIONS,
+        (several("phone", "Phone", 'label_values(up{job="phone", rack="$rack"}, phone)'),),
         since="now-30m",
-        chosen=(
-            variable("rack", "Rack", 'label_values(up{job="phone"}, rack)'),
-            several("phone", "Phone", 'label_values(up{job="phone", rack="$rack"}, phone)'),
-        ),
-        sections=SECTIONS,
     )
-
-
-if __name__ == "__main__":
-    print(json.dumps(dashboard(), indent=2, ensure_ascii=False))

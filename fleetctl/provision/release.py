@@ -38,7 +38,7 @@ FORMAT = 2
 
 _ROOT = Path(__file__).resolve().parents[2]
 _OWN_PACKAGES = ("trainer", "exporters")
-_NOT_FOR_PHONES = "exporters/switches"
+_NOT_FOR_PHONES = ("exporters/switches", "exporters/dashboards")
 _VENDORED = "prometheus-client"
 
 
@@ -185,7 +185,7 @@ def _python_files() -> dict[str, bytes]:
         f"python/{path.relative_to(_ROOT)}": path.read_bytes()
         for package in _OWN_PACKAGES
         for path in (_ROOT / package).rglob("*.py")
-        if not path.is_relative_to(_ROOT / _NOT_FOR_PHONES)
+        if not any(path.is_relative_to(_ROOT / folder) for folder in _NOT_FOR_PHONES)
     }
     for entry in metadata.files(_VENDORED) or ():
         if entry.suffix == ".py":

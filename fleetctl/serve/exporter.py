@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from fleetctl import __version__
 from fleetctl.errors import FleetError
-from fleetctl.rack import InputError
+from fleetctl.rack import InputError, Rack
 from fleetctl.rack.nodesets import fold
 from fleetctl.rack.variables import FLEET_EXPORTER_PORT, LOOPBACK
 from fleetctl.serve.last_checks import Checked
@@ -60,7 +60,18 @@ def _phones(seen: Seen) -> Iterable[Metric]:
         by_origin.add_metric([rack, origin], drains[origin])
     expected = _gauge("targets_expected", "Phone exporters that Prometheus should scrape.")
     expected.add_metric([rack], len(seen.turn.board.states))
-    return by_state, each, by_origin, expected
+    return by_state, each, by_origin, expected, _window(seen.turn.rack)
+
+
+def _window(rack: Rack) -> Metric:
+    """Nothing where guard has no window to keep, or no outlet to keep it by."""
+    window = _gauge(
+        "charge_window_ratio", "Charge between which guard keeps phones without a job.", "end"
+    )
+    if rack.outlets and rack.guard.charge_high_percent < 100:
+        window.add_metric([rack.name, "low"], rack.guard.charge_low_percent / 100)
+        window.add_metric([rack.name, "high"], rack.guard.charge_high_percent / 100)
+    return window
 
 
 def _jobs(seen: Seen) -> Iterable[Metric]:

@@ -1,21 +1,15 @@
-"""Prometheus on the services host of a stand-in rack: targets, pages, and every panel's query."""
+"""Prometheus on the services host of a stand-in rack: targets, pages, alerts."""
 
 from __future__ import annotations
 
 import json
-import math
-import signal
 import subprocess
-import time
 import urllib.error
-import urllib.parse
-import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
+from live import SERVICES, SOURCES, eventually, get, in_services, query
 from which_rack import NAME, SUBNET
 
 if TYPE_CHECKING:
@@ -23,33 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.standin
 
-PROJECT = Path(__file__).resolve().parents[2]
-SERVICES, PHONE = f"{SUBNET}.2", f"{SUBNET}.11"
-DASHBOARD = json.loads((PROJECT / "exporters/dashboards/rack.json").read_text(encoding="utf-8"))
-VARIABLES = {"$__rate_interval": "20s", "$rack": NAME, "$phone": ".+"}
-SOURCES = {"phonerack_thermal_": "thermal", "phonerack_cpu_frequency_": "frequency"}
-"""Sources that a vendor may deny, and so a stand-in, by what their metrics begin with."""
-
-
-def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310
-        text: str = answer.read().decode()
-        return text
-
-
-def query(expression: str) -> list[tuple[dict[str, str], float]]:
-    """What Prometheus answers now: labels and value of each series."""
-    parameters = urllib.parse.urlencode({"query": expression})
-    answer = json.loads(get(f"http://{SERVICES}:9090/api/v1/query?{parameters}"))
-    return [(one["metric"], float(one["value"][1])) for one in answer["data"]["result"]]
-
-
-def eventually(look: Callable[[], bool], what: str) -> None:
-    for _ in range(240):
-        if look():
-            return
-        time.sleep(0.5)
-    pytest.fail(f"never: {what}")
+PHONE = f"{SUBNET}.11"
 
 
 def up() -> dict[str, float]:
@@ -70,17 +38,6 @@ def test_a_target_says_where_the_phone_stands(provisioned_rack: RackUnderTest) -
     )
 
 
-def in_services(rack: RackUnderTest, *command: str, text: str = "") -> tuple[int, str]:
-    """Exit code and output of a command on the services host that is given `text`."""
-    done = subprocess.run(
-        ["podman", "exec", "-i", f"pr-{rack.folder.name}-services", *command],
-        input=text,
-        text=True,
-        capture_output=True,
-    )
-    return done.returncode, done.stdout + done.stderr
-
-
 def test_prometheus_listens_on_the_rack_only(provisioned_rack: RackUnderTest) -> None:
     connect = "import socket, sys; sys.exit(socket.socket().connect_ex((sys.argv[1], 9090)))"
     assert in_services(provisioned_rack, "python3", "-c", connect, SERVICES)[0] == 0
@@ -94,17 +51,26 @@ def test_promtool_finds_nothing_to_say_about_a_phones_page(
     assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
 
 
+def answers(url: str) -> bool:
+    try:
+        return bool(get(url))
+    except urllib.error.URLError:
+        return False
+
+
 def test_the_page_of_serve_is_scraped_and_promtool_has_nothing_to_say(
     provisioned_rack: RackUnderTest,
 ) -> None:
     serve = subprocess.Popen(
         ["fleetctl", "serve"], env=provisioned_rack.env, stderr=subprocess.DEVNULL
     )
+    url = f"http://{SUBNET}.1:9867/metrics"
     try:
+        eventually(lambda: answers(url), "serve answers")
         eventually(lambda: [v for _, v in query('up{job="fleet"}')] == [1.0], "serve is scraped")
         (labels, expected), *others = query("phonerack_fleet_targets_expected")
         assert (labels["rack"], expected, others) == (NAME, 6.0, [])
-        page = get(f"http://{SUBNET}.1:9867/metrics")
+        page = get(url)
         assert in_services(provisioned_rack, "promtool", "check", "metrics", text=page) == (0, "")
         with pytest.raises(urllib.error.URLError):
             get("http://127.0.0.1:9867/metrics")
@@ -193,57 +159,3 @@ def test_a_phone_that_dies_is_down_alone_and_comes_back(provisioned_rack: RackUn
     finally:
         provisioned_rack.fleetctl("standin", "heal", "phone006")
     eventually(lambda: up()["phone006"] == 1, "the phone is back, its service with it")
-
-
-@pytest.fixture
-def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[None]:
-    """A run under way on all phones."""
-    provisioned_rack.fleetctl("data", "add", "digits")
-    with (tmp_path / "launch.log").open("w") as log:
-        launch = subprocess.Popen(
-            ["fleetctl", "launch", "examples/jobs/digits.yml"],
-            cwd=PROJECT,
-            env=provisioned_rack.env,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield
-    finally:
-        launch.send_signal(signal.SIGINT)  # stops the run on the phones, too
-        launch.wait(120)
-
-
-def test_every_panel_shows_something_in_its_range_while_phones_train(training: None) -> None:
-    missing = {
-        (panel["title"], target["expr"]): panel["fieldConfig"]["defaults"]
-        for panel in DASHBOARD["panels"]
-        for target in panel.get("targets", ())
-    }
-
-    def look() -> bool:
-        for key, limits in list(missing.items()):
-            values = [value for _, value in query(_filled(key[1]))]
-            assert all(_in_range(value, limits) for value in values), key
-            if values:
-                del missing[key]
-        return all(_denied(expression) for _, expression in missing)
-
-    eventually(look, f"values for {sorted(missing)}")
-
-
-def _filled(expression: str) -> str:
-    for variable, value in VARIABLES.items():
-        expression = expression.replace(variable, value)
-    return expression
-
-
-def _in_range(value: float, limits: dict[str, Any]) -> bool:
-    return limits.get("min", -math.inf) <= value <= limits.get("max", math.inf)
-
-
-def _denied(expression: str) -> bool:
-    """Whether every phone says that it cannot read what the query asks for."""
-    sources = {source for stem, source in SOURCES.items() if stem in expression}
-    working = {labels["source"] for labels, _ in query("phonerack_collector_success == 1")}
-    return bool(sources) and not sources & working

@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleetctl.errors import FleetError
-from fleetctl.rack import InputError
+from fleetctl.rack import InputError, Rack, load_rack
 from fleetctl.serve import last_checks
 from fleetctl.serve.exporter import Address, FleetCollector, Seen, listen, read_address
 from fleetctl.serve.service import Service
+
+PROJECT = Path(__file__).resolve().parents[2]
 
 
 def page_of(seen: Seen | None) -> str:
@@ -70,6 +73,19 @@ def test_the_page_tells_phones_jobs_queue_drains_checks_and_targets(seen: Seen) 
 def test_a_phone_is_in_one_state_only(seen: Seen) -> None:
     states = [line for line in page_of(seen).splitlines() if "fleet_phone_state{" in line]
     assert len(states) == 8
+
+
+def test_the_charge_window_is_told_where_there_are_outlets_to_keep_it(seen: Seen) -> None:
+    def window(rack: Rack) -> list[str]:
+        lines = page_of(replace(seen, turn=replace(seen.turn, rack=rack))).splitlines()
+        return [line for line in lines if line.startswith("phonerack_fleet_charge_window")]
+
+    fed = load_rack(PROJECT / "inventory/standin.yml")
+    low, high = window(fed)
+    assert low == 'phonerack_fleet_charge_window_ratio{end="low",rack="standin"} 0.4'
+    assert high == 'phonerack_fleet_charge_window_ratio{end="high",rack="standin"} 0.6'
+    assert not window(replace(fed, guard=replace(fed.guard, charge_high_percent=100.0)))
+    assert not window(seen.turn.rack)
 
 
 def test_before_the_first_turn_it_says_nothing(seen: Seen) -> None:
