@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fleetctl.checks import deep, hardware, network, software
+from fleetctl.checks import deep, hardware, kept_code, network, software
 from fleetctl.checks.answer import DeepFacts, PhoneFacts, read
 from fleetctl.checks.links import recent
 from fleetctl.checks.registry import Outcome, run_checks
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
-from fleetctl.rack.variables import TERMUX_PREFIX
 from fleetctl.state.facts import Status
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ async def gather(
     order = list(names)
     program = PROBE.read_text()
     recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", 1.0))
-    # Without `site`: most of a start of Python is its search for packages.
-    command = f"{TERMUX_PREFIX}/bin/python -S - {'stamp' if keep_stamp else ''}"
+    words = ("stamp",) if keep_stamp else ()
+    command = kept_code.command("preflight", program, *words, keep=keep_stamp)
 
     async def ask(name: str) -> PhoneFacts:
         began = time.time()

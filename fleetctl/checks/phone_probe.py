@@ -1,4 +1,5 @@
-"""What one phone says about itself before a launch. Runs on the phone: `python -S - [stamp]`.
+"""What one phone says about itself before a launch. Runs on the phone by `kept_code.py`, with or
+without the argument `stamp`.
 
 Prints one JSON object. Standard library only, and only its core at the top: on a phone whose
 Python lacks a module, that module's name is the answer, not a traceback. Modules cost more than
@@ -200,19 +201,21 @@ def awake(keep_stamp: bool) -> list[float] | None:
 def interfaces() -> dict[str, str] | None:
     """Address -> interface, by the one ioctl that Android still allows an app (SIOCGIFCONF)."""
     try:
-        import array
         import fcntl
+        from _ctypes import Array, _SimpleCData, addressof
         from _socket import AF_INET, SOCK_DGRAM, socket
         from _struct import pack, unpack
 
-        buffer = array.array("B", bytes(8192))
+        # Not the module array: it costs a third of a start of Python, as it needs collections.
+        byte = type("byte", (_SimpleCData,), {"_type_": "B"})
+        buffer = type("buffer", (Array,), {"_type_": byte, "_length_": 8192})()
         sock = socket(AF_INET, SOCK_DGRAM)
-        request = pack("iP", len(buffer), buffer.buffer_info()[0])
+        request = pack("iP", len(buffer), addressof(buffer))
         length = unpack("iP", fcntl.ioctl(sock.fileno(), 0x8912, request))[0]
         sock.close()
     except (ImportError, OSError):
         return None
-    raw = buffer.tobytes()[:length]
+    raw = bytes(buffer)[:length]
     entries = [raw[start : start + 40] for start in range(0, length, 40)]
     return {
         ".".join(map(str, entry[20:24])): entry[:16].split(b"\0")[0].decode() for entry in entries
