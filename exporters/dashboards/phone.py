@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from exporters.dashboards.grafana import Json, Panel, Query, Said, Steps, variable
 from exporters.dashboards.shared import (
     CELSIUS,
@@ -42,7 +44,7 @@ def _of(metric: str) -> str:
     return of(metric, PHONE)
 
 
-def _line(title: str, description: str, unit: str, *series: tuple[str, str], **more: str) -> Panel:
+def _line(title: str, description: str, unit: str, *series: tuple[str, str], **more: Any) -> Panel:
     """Metrics and their names in the legend, from 0 on."""
     queries = tuple(Query(_of(metric), legend) for metric, legend in series)
     return Panel(title, description, unit, queries, least=0, **more)
