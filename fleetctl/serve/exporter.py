@@ -21,6 +21,7 @@ from fleetctl.errors import FleetError
 from fleetctl.rack import InputError, Rack
 from fleetctl.rack.nodesets import fold
 from fleetctl.rack.variables import FLEET_EXPORTER_PORT, LOOPBACK
+from fleetctl.serve.beside import CAUSES, Beside
 from fleetctl.serve.last_checks import Checked
 from fleetctl.serve.service import Turn
 
@@ -36,11 +37,12 @@ class Seen:
     checked: Mapping[str, Checked]
     turns: int
     """Since the service began."""
+    beside: Beside = Beside()
 
 
 def families(seen: Seen) -> list[Metric]:
     """The whole page, but for the exporter's own state."""
-    return [*_phones(seen), *_jobs(seen), *_checks(seen), *_service(seen)]
+    return [*_phones(seen), *_jobs(seen), *_checks(seen), *_beside(seen), *_service(seen)]
 
 
 def _phones(seen: Seen) -> Iterable[Metric]:
@@ -108,6 +110,25 @@ def _checks(seen: Seen) -> Iterable[Metric]:
         wrong.add_metric([rack, name], result.findings)
         made.add_metric([rack, name], result.time)
     return wrong, made
+
+
+def _beside(seen: Seen) -> Iterable[Metric]:
+    """Guard tells Prometheus nothing itself, so that it needs nobody: this is what it has kept."""
+    rack, beside = seen.turn.rack.name, seen.beside
+    failed = _gauge("failed_runs", "Runs that failed within the last hour, by cause.", "cause")
+    for cause in CAUSES:
+        failed.add_metric([rack, cause], beside.failed.get(cause, 0))
+    yield failed
+    if beside.guard is None:
+        return
+    decided = _gauge("guard_timestamp_seconds", "When guard last decided anything.")
+    decided.add_metric([rack], beside.guard.decided)
+    latched = _gauge("guard_latched", "Phones that guard keeps cut off until a person clears them.")
+    latched.add_metric([rack], beside.guard.latched)
+    calls = _gauge("guard_calls", "Phones for which guard calls a person, by what for.", "what")
+    for what, count in sorted(beside.guard.calls.items()):
+        calls.add_metric([rack, what], count)
+    yield from (decided, latched, calls)
 
 
 def _service(seen: Seen) -> Iterable[Metric]:

@@ -13,6 +13,7 @@ from fleetctl.checks.health import keep
 from fleetctl.errors import FleetError
 from fleetctl.remote import Fleet
 from fleetctl.serve import exporter, last_checks
+from fleetctl.serve.beside import Beside, Watch
 from fleetctl.serve.exporter import Address, Seen
 from fleetctl.serve.service import Service
 
@@ -34,6 +35,7 @@ class Loop:
     _looking: asyncio.Task[None] | None = None
     _looked: float = float("-inf")
     _trouble: str = ""
+    _watch: Watch | None = None
 
     async def run(self) -> None:
         """Serve. Raises FleetError when the exporter cannot listen."""
@@ -69,9 +71,19 @@ class Loop:
         self._turns += 1
         if self._turns == 1:
             service.say(exporter.started(turn))
-        self._seen = Seen(turn, last_checks.read(service.paths.last_checks), self._turns)
+        checked = last_checks.read(service.paths.last_checks)
+        self._seen = Seen(turn, checked, self._turns, self._look_beside())
         if turn.decision.waits:
             self._look(turn.board.curable)
+
+    def _look_beside(self) -> Beside:
+        if self._watch is None:
+            self._watch = Watch(self.service.paths)
+        try:
+            return self._watch.look()
+        except (FleetError, OSError) as problem:
+            self.service.say(f"guard and runs cannot be looked at: {problem}")
+            return Beside()
 
     def _look(self, phones: Sequence[str]) -> None:
         """Have phones that are out of order looked at: a good preflight makes them ready."""
