@@ -78,7 +78,7 @@ def mtu(facts: PhoneFacts, rack: Rack) -> Result:
     name="loss",
     scope="phone",
     level=2,
-    cure="cable first, then adapter, then port: see PhoneLinkErrors in docs/runbooks.md",
+    cure="cable first, then adapter, then port: see PhoneLinkErrors in docs/runbooks/switches.md",
     limits=("max_loss_ratio",),
     drains=True,
 )

@@ -116,7 +116,11 @@ def neighbours(facts: PhoneFacts, rack: Rack) -> Result:
     return Result("OK", f"knows {len(known)} phones")
 
 
-@check(name="link", scope="phone", cure="see PhoneLinkFlaps and PhoneLinkSlow in docs/runbooks.md")
+@check(
+    name="link",
+    scope="phone",
+    cure="see PhoneLinkFlaps and PhoneLinkSlow in docs/runbooks/switches.md",
+)
 def link(facts: PhoneFacts, _: Rack) -> Result:
     """Its link to the switch stays up, at full speed, and carries no damaged frames."""
     if facts.link is None:

@@ -39,7 +39,7 @@ def command(ctx: click.Context, dry_run: bool, day: Path | None, output: str) ->
     """Watch the batteries of all phones: heat, health, charge; cut off what is in danger.
 
     Runs until it is ended. Days are recorded in guard/log of the rack's folder. What it calls a
-    person for is in docs/runbooks.md; limits are under `guard:` in the rack file.
+    person for is in docs/runbooks/guard.md; limits are under `guard:` in the rack file.
     """
     if ctx.invoked_subcommand is not None:
         return None

@@ -105,7 +105,7 @@ class Blow:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a person. `what` is the section of the runbook."""
+    """Call a person. `what` is the section of docs/runbooks/guard.md."""
 
     kind: ClassVar[str] = "call"
     what: str

@@ -50,9 +50,7 @@ def rack_variables(rack: Rack, paths: RackPaths) -> dict[str, Any]:
         "rack_architectures": sorted({ARCHITECTURES[p.target] for p in rack.phones.values()}),
         "rack_thresholds": asdict(rack.thresholds),
         # Not `call`: its words may be a secret.
-        "rack_guard": {
-            name: value for name, value in asdict(rack.guard).items() if name != "call"
-        },
+        "rack_guard": {name: value for name, value in asdict(rack.guard).items() if name != "call"},
         "rack_watched_switches": watched_switches(rack),
         "rack_fleet_exporter": f"{fleet_exporter_host(rack)}:{FLEET_EXPORTER_PORT}",
     }

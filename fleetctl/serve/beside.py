@@ -44,7 +44,7 @@ class Watch:
     """Looks again only when it is time; a run that is over is read once."""
 
     paths: RackPaths
-    _seen: Beside = Beside()
+    _seen: Beside = field(default_factory=Beside)
     _looked: float = float("-inf")
     _over: dict[str, tuple[float, str | None]] = field(default_factory=dict)
     """Run -> when it ended, and the cause of its failure."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
@@ -37,7 +37,7 @@ class Seen:
     checked: Mapping[str, Checked]
     turns: int
     """Since the service began."""
-    beside: Beside = Beside()
+    beside: Beside = field(default_factory=Beside)
 
 
 def families(seen: Seen) -> list[Metric]:

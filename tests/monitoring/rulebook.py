@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 from jinja2.nativetypes import NativeEnvironment
+from troubles import SHORTER
 
 from fleetctl.rack import load_rack
 from fleetctl.rack.paths import RackPaths
@@ -74,7 +75,7 @@ def rendered(template: str, given: Mapping[str, Any]) -> str:
 @cache
 def rule_files(switches: tuple[str, ...] = SWITCHES) -> Mapping[str, str]:
     """File name -> its text."""
-    given = settings(switches)
+    given = settings(switches, **SHORTER)
     names: list[str] = given["_monitoring_rule_files"]
     return {f"{name}.yml": rendered(f"rules/{name}.yml", given) for name in names}
 

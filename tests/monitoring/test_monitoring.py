@@ -8,7 +8,6 @@ import urllib.error
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 from live import SERVICES, SOURCES, eventually, get, in_services, query
 from which_rack import NAME, SUBNET
 
@@ -77,42 +76,6 @@ def test_the_page_of_serve_is_scraped_and_promtool_has_nothing_to_say(
     finally:
         serve.terminate()
         serve.wait()
-
-
-CLOCKS = """
-rule_files: [/etc/prometheus/phonerack/rules/alerts.yml]
-evaluation_interval: 15s
-tests:
-  - interval: 15s
-    input_series:
-      - {series: 'phonerack_clock_timestamp_seconds{phone="ahead"}', values: '90+15x40'}
-      - {series: 'phonerack_clock_timestamp_seconds{phone="in 1970"}', values: '-1764450000+15x40'}
-      - {series: 'phonerack_clock_timestamp_seconds{phone="right"}', values: '5+15x40'}
-    alert_rule_test:
-      - {alertname: PhoneClockOff, eval_time: 45s}
-      - alertname: PhoneClockOff
-        eval_time: 3m
-        exp_alerts:
-          - exp_labels: {phone: ahead, severity: warning}
-            exp_annotations:
-              summary: The clock of ahead is 1m 30s off
-              cure: &cure CURE
-              runbook: &runbook docs/runbooks.md#phoneclockoff
-          - exp_labels: {phone: in 1970, severity: warning}
-            exp_annotations:
-              summary: The clock of in 1970 is 20421d 21h 0m 0s off
-              cure: *cure
-              runbook: *runbook
-"""
-
-
-def test_a_clock_that_is_wrong_for_a_minute_is_an_alert(provisioned_rack: RackUnderTest) -> None:
-    rules = in_services(provisioned_rack, "cat", "/etc/prometheus/phonerack/rules/alerts.yml")[1]
-    cure = yaml.safe_load(rules)["groups"][0]["rules"][0]["annotations"]["cure"]
-    tests = CLOCKS.replace("CURE", json.dumps(cure))
-    assert in_services(provisioned_rack, "sh", "-c", "cat >/root/clocks.yml", text=tests)[0] == 0
-    code, said = in_services(provisioned_rack, "promtool", "test", "rules", "/root/clocks.yml")
-    assert code == 0, said
 
 
 def test_a_phones_page_is_small(provisioned_rack: RackUnderTest) -> None:

@@ -18,6 +18,9 @@ SERIES = {
     f'up{{job="phone", {ONE}}}': "1x20",
     f'up{{job="phone", {TWO}}}': "1x20",
     f'up{{job="phone", {ONE.replace("001", "003")}}}': "0x20",
+    'phonerack_fleet_targets_expected{rack="lab"}': "5x20",
+    'phonerack_switch_poe_power_watts{rack="lab", switch="sw1"}': "370x20",
+    'phonerack_switch_poe_limit_watts{rack="lab", switch="sw1"}': "740x20",
     'phonerack_fleet_phones{rack="lab", state="ready"}': "2x20",
     f'phonerack_collector_success{{source="battery", {ONE}}}': "1x20",
     f'phonerack_collector_success{{source="battery", {TWO}}}': "0x20",
@@ -65,6 +68,11 @@ EXPECTED: dict[str, list[tuple[str, float]]] = {
     "rack:phones_up:sum": [('rack="lab"', 2)],
     "rack:phones_watched:count": [('rack="lab"', 3)],
     "rack:phones_down:ratio": [('rack="lab"', 1 - 2 / 3)],
+    "rack:phones_down_alone:sum": [('rack="lab"', 1)],
+    "rack:targets_missing:sum": [('rack="lab"', 2)],
+    "switch:phones_up:sum": [('rack="lab", switch="sw1"', 2)],
+    "switch:phones_watched:count": [('rack="lab", switch="sw1"', 3)],
+    "switch:poe_power:ratio": [('rack="lab", switch="sw1"', 0.5)],
     "rack_state:phones:sum": [('rack="lab", state="ready"', 2)],
     "rack_source:sources_failing:sum": [('rack="lab", source="battery"', 1)],
     "phone:clock_offset_seconds:abs": [(ONE, 90)],
@@ -141,7 +149,7 @@ def test_every_recording_rule_is_tried_here() -> None:
 
 @pytest.mark.parametrize("name", list(RECORDS))
 def test_a_name_is_level_metric_and_operation(name: str) -> None:
-    assert re.fullmatch(r"(rack|phone|run|rack_state|rack_source):[a-z_]+:[a-z0-9]+", name)
+    assert re.fullmatch(r"(rack|switch|phone|run|rack_state|rack_source):[a-z_]+:[a-z0-9]+", name)
 
 
 @pytest.mark.tools

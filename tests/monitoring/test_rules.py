@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from all_troubles import TROUBLES
 from rulebook import (
     PROJECT,
     SWITCHES,
@@ -19,11 +23,13 @@ from rulebook import (
     rules,
     settings,
 )
-from test_records import record_tests
+from test_records import RECORDS, record_tests
+from troubles import NEARLY, Trouble
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
 from fleetctl.rack import load_rack
+from fleetctl.serve.beside import Beside, GuardSeen
 from fleetctl.serve.board import Board
 from fleetctl.serve.decide import Decision
 from fleetctl.serve.exporter import Seen, families
@@ -33,51 +39,99 @@ from fleetctl.serve.service import Turn
 if TYPE_CHECKING:
     from conftest import RackUnderTest
 
+type Rule = dict[str, Any]
+
+RUNBOOKS = PROJECT / "docs/runbooks"
+
 
 def of_the_fleet() -> set[str]:
     """What the fleet exporter tells of a rack in which nothing goes on."""
     rack = load_rack(PROJECT / "inventory/standin.yml")
     board = Board(Floor((), ()), {}, ())
     turn = Turn(0.0, rack, {}, board, (), Decision((), {}), 0.0)
-    return {family.name for family in families(Seen(turn, {}, 0))}
+    seen = Seen(turn, {}, 0, Beside(GuardSeen(0.0, {"hot": 1}, 0)))
+    return {family.name for family in families(seen)}
 
 
 METRICS = {metric.name for metric in (*CATALOGUE, *OF_SWITCHES)} | of_the_fleet() | {"up"}
-OF_EVERY_RACK = ["PhoneClockOff", "FleetServiceDown", "TargetsMissing"]
 
 
-def alerts(switches: tuple[str, ...] = SWITCHES) -> dict[str, dict[str, Any]]:
-    return {rule["alert"]: rule for rule in rules(switches) if "alert" in rule}
+def alerts(switches: tuple[str, ...] = SWITCHES) -> list[Rule]:
+    return [rule for rule in rules(switches) if "alert" in rule]
 
 
 ALERTS = alerts()
+NAMES = list(dict.fromkeys(rule["alert"] for rule in ALERTS))
 
 
-def test_every_alert_has_a_page_and_every_page_an_alert() -> None:
-    pages = re.findall(r"^## (\w+)$", (PROJECT / "docs/runbooks.md").read_text(), re.MULTILINE)
-    assert sorted(pages) == sorted(ALERTS)
+def test_every_alert_has_a_section_of_its_own_and_no_section_lacks_its_alert() -> None:
+    sections = {
+        file.name: re.findall(r"^## (\w+)$", file.read_text(), re.MULTILINE)
+        for file in RUNBOOKS.glob("*.md")
+    }
+    assert sorted(name for names in sections.values() for name in names) == sorted(NAMES)
+    for rule in ALERTS:
+        page, _, anchor = rule["annotations"]["runbook"].partition("#")
+        assert anchor == rule["alert"].lower()
+        assert rule["alert"] in sections[Path(page).name], rule["alert"]
+        assert Path(page).parent == Path("docs/runbooks")
 
 
-@pytest.mark.parametrize("name", list(ALERTS))
-def test_an_alert_says_what_how_bad_and_what_to_do(name: str) -> None:
-    rule = ALERTS[name]
-    assert rule["labels"]["severity"] in ("warning", "critical")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_section_tells_what_it_means_where_to_look_what_to_do_and_when_to_stop(
+    name: str,
+) -> None:
+    text = "\n".join(file.read_text() for file in sorted(RUNBOOKS.glob("*.md")))
+    (section,) = re.findall(rf"^## {name}\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
+    for part in ("**Look:**", "**Do:**", "**Stop"):
+        assert part in section, part
+    assert not section.lstrip().startswith("**"), "it begins with what the alert means"
+
+
+def test_whatever_guard_calls_for_has_a_section() -> None:
+    sources = "".join(file.read_text() for file in (PROJECT / "fleetctl/guard").glob("*.py"))
+    calls = set(re.findall(r'turn\.call\(\s*"([a-z-]+)"', sources))
+    calls |= set(re.findall(r'what = "([a-z-]+)"', sources))
+    calls |= set(re.findall(r'what = "[a-z-]+" if .* else "([a-z-]+)"', sources))
+    sections = re.findall(r"^### ([a-z-]+)$", (RUNBOOKS / "guard.md").read_text(), re.MULTILINE)
+    assert sorted(sections) == sorted(calls)
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda r: f"{r['alert']}-{r['labels']['severity']}")
+def test_an_alert_says_what_how_bad_and_what_to_do(rule: Rule) -> None:
+    assert rule["labels"].keys() == {"severity"}
+    assert rule["labels"]["severity"] in ("none", "warning", "critical")
     assert set(rule["annotations"]) == {"summary", "cure", "runbook"}
-    assert rule["annotations"]["runbook"] == f"docs/runbooks.md#{name.lower()}"
+    assert rule["annotations"]["summary"][-1] != "."
 
 
-@pytest.mark.parametrize("name", list(ALERTS))
-def test_an_alert_asks_for_what_the_exporters_give(name: str) -> None:
-    expression = ALERTS[name]["expr"]
-    asked = set(re.findall(r"\b(?:phonerack_\w+|up\b)", expression))
-    assert asked
-    assert asked <= METRICS
+@pytest.mark.parametrize("rule", rules(), ids=lambda r: r.get("alert") or r["record"])
+def test_a_rule_asks_for_what_exporters_or_records_give(rule: Rule) -> None:
+    asked = set(re.findall(r"\b(?:phonerack_\w+|up(?=\{)|[a-z_]+:[a-z_]+:[a-z0-9]+)", rule["expr"]))
+    assert asked <= METRICS | RECORDS.keys()
+    assert asked or rule["expr"] == "vector(1)" or "prometheus_" in rule["expr"]
+
+
+def test_a_pair_asks_the_same_thing_with_two_limits() -> None:
+    by_name: dict[str, list[Rule]] = {}
+    for rule in ALERTS:
+        by_name.setdefault(rule["alert"], []).append(rule)
+    for name, group in by_name.items():
+        assert len(group) in (1, 2), name
+        if len(group) == 2:
+            assert [rule["labels"]["severity"] for rule in group] == ["warning", "critical"]
+            shape = {re.sub(r"\d[\d.e+]*", "0", rule["expr"]) for rule in group}
+            assert len(shape) == 1, name
+            told = [(rule["expr"], rule["for"]) for rule in group]
+            assert told[0] != told[1], name
 
 
 def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() -> None:
-    assert list(alerts(())) == OF_EVERY_RACK
-    assert scraped(()) == ["phone", "fleet", "prometheus"]
-    assert scraped(SWITCHES) == ["phone", "fleet", "switches", "prometheus"]
+    assert "switches.yml" not in rule_files(())
+    assert not [rule for rule in alerts(()) if "switches.md" in rule["annotations"]["runbook"]]
+    jobs = {switches: scraped(switches) for switches in ((), SWITCHES)}
+    assert [job for job in jobs[SWITCHES] if job not in jobs[()]] == ["switches"]
+    assert {"phone", "fleet", "prometheus"} <= set(jobs[()])
 
 
 def scraped(switches: tuple[str, ...]) -> list[str]:
@@ -85,71 +139,84 @@ def scraped(switches: tuple[str, ...]) -> list[str]:
     return [job["job_name"] for job in configuration["scrape_configs"]]
 
 
-PORT = 'switch="sw1", port="1", phone="phone001"'
-SERIES = {
-    'up{job="fleet", rack="lab"}': "1x20",
-    'up{job="phone", rack="lab", phone="phone001"}': "1x20",
-    'phonerack_fleet_targets_expected{rack="lab"}': "1x20",
-    'up{job="switches"}': "1x20",
-    'phonerack_switch_up{switch="sw1"}': "1x20",
-    'phonerack_switch_up{switch="sw2"}': "1x20",
-    'phonerack_switch_uptime_seconds{switch="sw1"}': "1000+60x20",
-    'phonerack_switch_temperature_celsius{switch="sw1", sensor="inlet"}': "41x20",
-    'phonerack_switch_poe_power_watts{switch="sw1"}': "300x20",
-    'phonerack_switch_poe_limit_watts{switch="sw1"}': "740x20",
-    f'phonerack_switch_drift{{{PORT}, setting="vlan"}}': "0x20",
-    f"phonerack_switch_port_speed_bytes{{{PORT}}}": "125000000x20",
-    f"phonerack_switch_port_full_duplex{{{PORT}}}": "1x20",
-    f"phonerack_switch_port_flaps_total{{{PORT}}}": "5x20",
-    f"phonerack_switch_port_receive_errors_total{{{PORT}}}": "100+1x20",
-}
-"""A rack where nothing is wrong: series and what they hold, minute by minute."""
-
-WRONG = {
-    "FleetServiceDown": ('up{job="fleet", rack="lab"}', "1x5 0x15"),
-    "TargetsMissing": ('phonerack_fleet_targets_expected{rack="lab"}', "2x20"),
-    "SwitchExporterDown": ('up{job="switches"}', "0x20"),
-    "SwitchNotRead": ('phonerack_switch_up{switch="sw1"}', "0x20"),
-    "SwitchMissing": ('phonerack_switch_up{switch="sw2"}', "1 _x20"),
-    "SwitchRestarted": ('phonerack_switch_uptime_seconds{switch="sw1"}', "1000+60x10 5+60x9"),
-    "SwitchHot": ('phonerack_switch_temperature_celsius{switch="sw1", sensor="inlet"}', "75x20"),
-    "SwitchPowerShort": ('phonerack_switch_poe_power_watts{switch="sw1"}', "700x20"),
-    "SwitchDrift": (f'phonerack_switch_drift{{{PORT}, setting="vlan"}}', "1x20"),
-    "PhoneLinkSlow": (f"phonerack_switch_port_speed_bytes{{{PORT}}}", "12500000x20"),
-    "PhoneLinkHalfDuplex": (f"phonerack_switch_port_full_duplex{{{PORT}}}", "0x20"),
-    "PhoneLinkFlaps": (f"phonerack_switch_port_flaps_total{{{PORT}}}", "5x10 9x9"),
-    "PhoneLinkErrors": (f"phonerack_switch_port_receive_errors_total{{{PORT}}}", "100+5x20"),
-}
-"""What goes wrong for each alert."""
-
-
 def rule_tests() -> dict[str, Any]:
-    """promtool's test file: each alert fires for its own trouble and nothing fires without one."""
-    cases: list[tuple[str, dict[str, str]]] = [("", SERIES)]
-    cases += [(name, SERIES | {series: values}) for name, (series, values) in WRONG.items()]
-    tests = [
-        {
-            "interval": "1m",
-            "input_series": [
-                {"series": series, "values": values} for series, values in held.items()
-            ],
-            "promql_expr_test": [
-                {
-                    "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                    "eval_time": "15m",
-                    "exp_samples": [
-                        {"labels": f'{{alertname="{one}"}}', "value": 1} for one in [name] if one
-                    ],
-                }
-            ],
-        }
-        for name, held in cases
+    """promtool's test file: for each trouble exactly what it is, and nothing without one.
+
+    Each is in a rack of its own, since promtool takes as long for one rack as for many; those that
+    take long are apart.
+    """
+    bounds = pairwise((0, *BUCKETS_MINUTES))
+    buckets = [
+        {name: each for name, each in TROUBLES.items() if low < each.minutes <= high}
+        for low, high in bounds
     ]
+    tests = [*(_together(each) for each in buckets), _summaries()]
     return {"rule_files": list(rule_files()), "tests": tests}
 
 
-def test_every_alert_but_that_of_clocks_is_tried_here() -> None:
-    assert set(WRONG) == set(ALERTS) - {"PhoneClockOff"}
+def _summaries() -> dict[str, Any]:
+    """What people read of two clocks that are wrong."""
+    clocks = {"ahead": "90+60x5", "in 1970": "-1764450000+60x5"}
+    told = {"ahead": "1m 30s", "in 1970": "20421d 21h 0m 0s"}
+    rule = next(rule for rule in ALERTS if rule["alert"] == "PhoneClockOff")
+    expected = [
+        {
+            "exp_labels": {"phone": phone, "severity": severity},
+            "exp_annotations": rule["annotations"]
+            | {"summary": f"The clock of {phone} is {told[phone]} off"},
+        }
+        for phone, severity in (
+            ("ahead", "warning"),
+            ("in 1970", "warning"),
+            ("in 1970", "critical"),
+        )
+    ]
+    return {
+        "interval": "1m",
+        "input_series": [
+            {"series": f'phonerack_clock_timestamp_seconds{{phone="{phone}"}}', "values": values}
+            for phone, values in clocks.items()
+        ],
+        "alert_rule_test": [
+            {"alertname": "PhoneClockOff", "eval_time": "0m"},
+            {"alertname": "PhoneClockOff", "eval_time": "3m", "exp_alerts": expected},
+        ],
+    }
+
+
+BUCKETS_MINUTES = (15, 45, 75, 150)
+
+
+def _together(troubles: Mapping[str, Trouble]) -> dict[str, Any]:
+    series, asked = [], []
+    for number, trouble in enumerate(troubles.values()):
+        rack = f'rack="lab{number}"'
+        for name, values in {**NEARLY, **trouble.series}.items():
+            assert 'rack="lab"' in name
+            series.append({"series": name.replace('rack="lab"', rack), "values": values})
+        asked.append(_asked(trouble.minutes, f", {rack}", trouble.fires))
+    watchdog = _asked(1, ', alertname="Watchdog"', {("Watchdog", "none")})
+    return {"interval": "1m", "input_series": series, "promql_expr_test": [watchdog, *asked]}
+
+
+def _asked(minutes: int, chosen: str, fires: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "expr": f'group by (alertname, severity) (ALERTS{{alertstate="firing"{chosen}}})',
+        "eval_time": f"{minutes}m",
+        "exp_samples": [
+            {"labels": f'{{alertname="{alert}", severity="{severity}"}}', "value": 1}
+            for alert, severity in sorted(fires)
+        ],
+    }
+
+
+def test_every_alert_of_every_severity_fires_in_one_test_and_is_quiet_in_another() -> None:
+    known = {(rule["alert"], rule["labels"]["severity"]) for rule in ALERTS}
+    fires = Counter(pair for trouble in TROUBLES.values() for pair in trouble.fires)
+    assert fires.keys() == known - {("Watchdog", "none")}
+    assert max(fires.values()) < len(TROUBLES)
+    for name, trouble in TROUBLES.items():
+        assert {**NEARLY, **trouble.series} != NEARLY or not trouble.fires, name
 
 
 @pytest.mark.tools
