@@ -30,9 +30,12 @@ OF_JOB = {"job", "instance", "rack"}
 OF_PHONE = OF_JOB | {"switch", "port", "phone"}
 """Labels that Prometheus adds by the list of targets."""
 
-OF_LEVEL = {"rack": {"rack"}, "run": {"rack", "run"}, "phone": OF_PHONE | {"run", "rank"}} | {
-    name: {name} for name in ("state", "source")
-}
+OF_LEVEL = {
+    "rack": {"rack"},
+    "switch": {"rack", "switch"},
+    "run": {"rack", "run"},
+    "phone": OF_PHONE | {"run", "rank"},
+} | {name: {name} for name in ("state", "source")}
 """Labels by the words of which a recording rule's level is made, as records.yml says."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import urllib.error
 from typing import TYPE_CHECKING
