@@ -3,6 +3,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH):/usr/sbin:/sbin
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+# Every worker of pytest reads all tests: what one has compiled, the others need not.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-dev demo test images lint unit whole soak clean lock bench
 
