@@ -24,6 +24,7 @@ UNKNOWN = "Power is known of phones that a switch feeds, and of phones on batter
 NO_WINDOW = (
     "Empty while nobody serves the rack, and where nothing switches power or the window is off."
 )
+NO_GUARD = "Empty while nobody serves the rack, and where no guard has ever watched it."
 IMAGES = "phone:training_images:rate2m"
 WATTS = "phone:power_watts:max"
 
@@ -187,6 +188,34 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
             "Whether the phone's port feeds it.",
             "phonerack_switch_port_poe_feeding",
             may_be_empty="Empty where no switch feeds phones.",
+        ),
+    ),
+    "Guard": (
+        number(
+            "Last decision",
+            "Time since guard last decided anything: more than a minute, and nobody watches.",
+            "s",
+            f"time() - max(phonerack_fleet_guard_timestamp_seconds{{{RACK}}})",
+            (("green", None), ("red", 60.0)),
+            may_be_empty=NO_GUARD,
+        ),
+        number(
+            "Latched",
+            "Phones that guard keeps cut off until a person has looked: `fleetctl guard clear`.",
+            "none",
+            f"max(phonerack_fleet_guard_latched{{{RACK}}})",
+            GOOD_IS_ZERO,
+            may_be_empty=NO_GUARD,
+        ),
+        Panel(
+            "Calls",
+            "Phones for which guard calls a person, by the section of docs/runbooks that says why.",
+            "none",
+            (Query(f"phonerack_fleet_guard_calls{{{RACK}}}", "{{what}}"),),
+            width=16,
+            height=4,
+            least=0,
+            may_be_empty=f"Empty is good. {NO_GUARD}",
         ),
     ),
 }

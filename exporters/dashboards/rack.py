@@ -84,7 +84,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
     "Alerts": (
         listing(
             "Firing",
-            "What is wrong now; docs/runbooks.md has a page for each alert. Empty is good.",
+            "What is wrong now; docs/runbooks tells for each alert what to do. Empty is good.",
             ALERTS,
             ("alertname", "severity", "phone", "switch", "port"),
         ),
@@ -126,11 +126,13 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Jobs",
-            "Jobs at work and in the queue, and how many phones those in the queue need at least.",
+            "Jobs at work, in the queue, and failed within the hour; and how many phones those in "
+            "the queue need at least.",
             "none",
             (
                 Query(f"phonerack_fleet_jobs{{{RACK}}}", "{{state}}"),
                 Query(f"phonerack_fleet_queue_phones{{{RACK}}}", "phones wanted"),
+                Query(f"phonerack_fleet_failed_runs{{{RACK}}}", "failed: {{cause}}"),
             ),
             least=0,
             may_be_empty=NEEDS_SERVE,

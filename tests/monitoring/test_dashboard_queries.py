@@ -16,6 +16,7 @@ from rulebook import rules
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
 from fleetctl.rack import load_rack
+from fleetctl.serve.beside import Beside, GuardSeen
 from fleetctl.serve.board import Board
 from fleetctl.serve.decide import Decision
 from fleetctl.serve.exporter import Seen, families
@@ -44,7 +45,8 @@ def fleet_labels() -> dict[str, set[str]]:
     rack = load_rack(PROJECT / "inventory/standin.yml")
     board = Board(Floor((), ()), {}, ())
     turn = Turn(0.0, rack, {}, board, (), Decision((), {}), 0.0)
-    return {family.name: set(family._labelnames) for family in families(Seen(turn, {}, 0))}
+    seen = Seen(turn, {}, 0, Beside(GuardSeen(0.0, {}, 0)))
+    return {family.name: set(family._labelnames) for family in families(seen)}
 
 
 def level_labels(record: str) -> set[str]:
