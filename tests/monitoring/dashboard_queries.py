@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from live import Series
+from live import SOURCES, Series
 
 FOLDER = Path(__file__).resolve().parents[2] / "exporters/dashboards"
 DASHBOARDS: dict[str, dict[str, Any]] = {
@@ -92,3 +92,14 @@ def has_values(asked: Asked, series: Series) -> bool:
     named = set(re.findall(r"{{(\w+)}}", asked.legend)) if asked in PANELS else set()
     assert not series or any(named <= labels.keys() for labels, _ in series), asked
     return bool(series)
+
+
+DENIED = SOURCES | {"phone:frequency_": "frequency"}
+"""Sources that a vendor may deny, and so a stand-in, by what is made of them."""
+
+
+def is_denied(asked: Asked, ask: Callable[[str], Series]) -> bool:
+    """Whether every phone says that it cannot read what the query asks for."""
+    sources = {source for stem, source in DENIED.items() if stem in asked.expression}
+    working = {labels["source"] for labels, _ in ask("phonerack_collector_success == 1")}
+    return bool(sources) and not sources & working

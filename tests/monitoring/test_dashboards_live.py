@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from dashboard_queries import ANNOTATIONS, PANELS, Asked, has_values
-from live import SOURCES, eventually, query
+from dashboard_queries import ANNOTATIONS, PANELS, Asked, has_values, is_denied
+from live import eventually, query
 from which_rack import NAME
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ pytestmark = pytest.mark.standin
 
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLES = {"$__rate_interval": "20s", "$rack": NAME, "$phone": ".+", "$run": ".+"}
-DENIED = SOURCES | {"phone:frequency_": "frequency"}
-"""Sources that a vendor may deny, and so a stand-in, by what is made of them."""
-
 NOT_HERE = re.compile("phonerack_switch_|phonerack_fleet_guard_")
 OF_TROUBLE = {"Alerts", "Firing", "Findings of checks", "Not good"}
 """Empty while nothing is wrong; they are seen on the rack with faults."""
@@ -84,17 +81,10 @@ def test_every_panel_shows_something_in_its_range_while_phones_train(training: N
                 missing.remove(asked)
                 if asked.title.endswith("by place"):
                     places.update((labels["switch"], labels["port"]) for labels, _ in found)
-        return all(is_denied(asked.expression) for asked in missing)
+        return all(is_denied(asked, query) for asked in missing)
 
     try:
         eventually(look, "values for all")
     finally:
         print("missing:", *(asked.name() for asked in missing), sep="\n")
     assert places == {(switch, port) for switch in ("sw1", "sw2") for port in "123"}
-
-
-def is_denied(expression: str) -> bool:
-    """Whether every phone says that it cannot read what the query asks for."""
-    sources = {source for stem, source in DENIED.items() if stem in expression}
-    working = {labels["source"] for labels, _ in query("phonerack_collector_success == 1")}
-    return bool(sources) and not sources & working
