@@ -6,6 +6,7 @@ from troubles import (
     ONE,
     PORT,
     RACK,
+    ROOT,
     RUN,
     THREE,
     TWO,
@@ -262,6 +263,30 @@ OF_PROMETHEUS = {
     ),
 }
 
+FREE = f'node_filesystem_avail_bytes{{{RACK}, {ROOT}, fstype="ext4"}}'
+OF_SERVICES = {
+    "no Alertmanager": cries(
+        "MonitoringPartDown", 5, 'up{job="alertmanager", rack="lab"}', always(0)
+    ),
+    "not handed on": cries(
+        "AlertsNotSent", 5, f"prometheus_notifications_dropped_total{{{RACK}}}", always("4+1")
+    ),
+    "not posted": cries(
+        "AlertsNotDelivered",
+        10,
+        f'alertmanager_notifications_failed_total{{{RACK}, integration="webhook"}}',
+        always("4+1"),
+    ),
+    "receivers refused": warns(
+        "AlertmanagerConfigRefused",
+        5,
+        f"alertmanager_config_last_reload_successful{{{RACK}}}",
+        always(0),
+    ),
+    "disk short": warns("ServicesDiskShort", 10, FREE, always(14)),
+    "disk shorter": worsens("ServicesDiskShort", 10, FREE, always(4)),
+}
+
 WELL = {f"all well after {minutes} min": Trouble(minutes, {}) for minutes in (6, 44, 75)}
 
 TROUBLES: dict[str, Trouble] = {
@@ -271,4 +296,5 @@ TROUBLES: dict[str, Trouble] = {
     **OF_THE_FLEET,
     **OF_SWITCHES,
     **OF_PROMETHEUS,
+    **OF_SERVICES,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import subprocess
 import tarfile
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 from jinja2.nativetypes import NativeEnvironment
 from troubles import SHORTER
 
@@ -63,27 +64,33 @@ def rendered(template: str, given: Mapping[str, Any]) -> str:
         first, text = text.split("\n", 1)
         options = dict(re.findall(r"(\w+):'([^']+)'", first))
     environment = Environment(
+        loader=FileSystemLoader(ROLE / "templates"),
         trim_blocks=True,
         keep_trailing_newline=True,
         undefined=StrictUndefined,
         autoescape=False,  # noqa: S701
         **options,  # type: ignore[arg-type]
     )
+    environment.filters |= {"to_json": json.dumps, "to_nice_json": json.dumps}
+    environment.filters["combine"] = lambda one, other: {**one, **other}
+    environment.globals["undef"] = _undefined
     return environment.from_string(text).render(given)
 
 
+def _undefined(hint: str) -> str:
+    raise UndefinedError(hint)
+
+
 @cache
-def rule_files(switches: tuple[str, ...] = SWITCHES) -> Mapping[str, str]:
-    """File name -> its text."""
-    given = settings(switches, **SHORTER)
-    names: list[str] = given["_monitoring_rule_files"]
-    return {f"{name}.yml": rendered(f"rules/{name}.yml", given) for name in names}
+def rule_file(switches: tuple[str, ...] = SWITCHES) -> str:
+    """rules.yml, with some limits that a test can wait for."""
+    return rendered("rules.yml", settings(switches, **SHORTER))
 
 
 @cache
 def rules(switches: tuple[str, ...] = SWITCHES) -> tuple[dict[str, Any], ...]:
     """All rules, as Prometheus reads them."""
-    groups = [g for text in rule_files(switches).values() for g in yaml.safe_load(text)["groups"]]
+    groups = yaml.safe_load(rule_file(switches))["groups"]
     return tuple(rule for group in groups for rule in group["rules"])
 
 
@@ -92,9 +99,9 @@ CHECK = ("check", "rules", "--lint=all", "--lint-fatal")
 
 def promtool(folder: Path, tests: Mapping[str, Any]) -> str:
     """What promtool finds wrong with the rules and their tests; empty if nothing is."""
-    for name, text in (rule_files() | {"tests.yml": yaml.safe_dump(dict(tests))}).items():
-        (folder / name).write_text(text)
-    for command in ([*CHECK, *rule_files()], ["test", "rules", "tests.yml"]):
+    (folder / "rules.yml").write_text(rule_file())
+    (folder / "tests.yml").write_text(yaml.safe_dump({**tests, "rule_files": ["rules.yml"]}))
+    for command in ([*CHECK, "rules.yml"], ["test", "rules", "tests.yml"]):
         done = subprocess.run(
             ["promtool", *command], cwd=folder, text=True, capture_output=True, timeout=120
         )
@@ -105,8 +112,9 @@ def promtool(folder: Path, tests: Mapping[str, Any]) -> str:
 
 def promtool_of(container: str, *tests: Mapping[str, Any]) -> str:
     """The same by the promtool of a container."""
-    files = dict(rule_files())
-    files |= {f"tests{number}.yml": yaml.safe_dump(dict(each)) for number, each in enumerate(tests)}
+    files = {"rules.yml": rule_file()}
+    for number, each in enumerate(tests):
+        files[f"tests{number}.yml"] = yaml.safe_dump({**each, "rule_files": ["rules.yml"]})
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, text in files.items():
@@ -115,7 +123,7 @@ def promtool_of(container: str, *tests: Mapping[str, Any]) -> str:
             tar.addfile(member, io.BytesIO(text.encode()))
     names = " ".join(name for name in files if name.startswith("tests"))
     script = (
-        f"cd $(mktemp -d) && tar -x && promtool {' '.join(CHECK)} {' '.join(rule_files())} && "
+        f"cd $(mktemp -d) && tar -x && promtool {' '.join(CHECK)} rules.yml && "
         f"promtool test rules {names}"
     )
     done = subprocess.run(

@@ -37,7 +37,7 @@ OF_LEVEL = {
     "run": {"rack", "run"},
     "phone": OF_PHONE | {"run", "rank"},
 } | {name: {name} for name in ("state", "source")}
-"""Labels by the words of which a recording rule's level is made, as records.yml says."""
+"""Labels by the words of which a recording rule's level is made, as records.yml.j2 says."""
 
 
 def fleet_labels() -> dict[str, set[str]]:

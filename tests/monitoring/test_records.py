@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rulebook import promtool, rule_files, rules
+from rulebook import promtool, rules
 
 RECORDS = {rule["record"]: rule for rule in rules() if "record" in rule}
 ONE = 'rack="lab", switch="sw1", port="1", phone="phone001"'
@@ -122,7 +122,6 @@ EXPECTED: dict[str, list[tuple[str, float]]] = {
 
 def record_tests() -> dict[str, Any]:
     return {
-        "rule_files": list(rule_files()),
         "tests": [
             {
                 "interval": "1m",

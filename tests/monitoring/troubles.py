@@ -40,6 +40,7 @@ ONE, TWO, THREE = phone(1), phone(2), phone(3)
 RACK = 'rack="lab"'
 PORT = f'job="switches", {ONE}'
 RUN = 'run="digits-1"'
+ROOT = 'mountpoint="/"'
 
 _PHONES: Series = {
     **{up(number): always(1) for number in range(1, 7)},
@@ -129,7 +130,19 @@ _PROMETHEUS: Series = {
     f"prometheus_target_scrapes_sample_duplicate_timestamp_total{{{RACK}}}": always(2),
 }
 
-NEARLY: Series = {**_PHONES, **_TRAINING, **_FLEET, **_SWITCHES, **_PROMETHEUS}
+_SERVICES: Series = {
+    'up{job="alertmanager", rack="lab"}': always(1),
+    'up{job="services", rack="lab"}': always(1),
+    f"prometheus_notifications_dropped_total{{{RACK}}}": always(4),
+    f'alertmanager_notifications_failed_total{{{RACK}, integration="webhook"}}': always(4),
+    f"alertmanager_config_last_reload_successful{{{RACK}}}": always(1),
+    f'node_filesystem_avail_bytes{{{RACK}, {ROOT}, fstype="ext4"}}': always(15),
+    f'node_filesystem_size_bytes{{{RACK}, {ROOT}, fstype="ext4"}}': always(100),
+    f'node_filesystem_avail_bytes{{{RACK}, mountpoint="/run", fstype="tmpfs"}}': always(1),
+    f'node_filesystem_size_bytes{{{RACK}, mountpoint="/run", fstype="tmpfs"}}': always(100),
+}
+
+NEARLY: Series = {**_PHONES, **_TRAINING, **_FLEET, **_SWITCHES, **_PROMETHEUS, **_SERVICES}
 """All is well, and most of it only just."""
 
 
