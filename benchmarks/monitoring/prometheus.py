@@ -138,15 +138,15 @@ async def measure(options: argparse.Namespace, folder: Path) -> dict[str, float 
         ]
     )
     try:
-        async with server:
-            await asyncio.sleep(options.seconds)
-            return {
-                what: await asyncio.to_thread(ask, expression)
-                for what, expression in QUESTIONS.items()
-            }
+        await asyncio.sleep(options.seconds)
+        return {
+            what: await asyncio.to_thread(ask, expression) for what, expression in QUESTIONS.items()
+        }
     finally:
         prometheus.terminate()
-        prometheus.wait()
+        await asyncio.to_thread(prometheus.wait)
+        await asyncio.sleep(0.2)  # the connections end
+        server.close()
 
 
 def main() -> None:
