@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from rulebook import promtool, rules
+from troubles import as_scraped
 
 RECORDS = {rule["record"]: rule for rule in rules() if "record" in rule}
 ONE = 'rack="lab", switch="sw1", port="1", phone="phone001"'
@@ -125,7 +126,7 @@ def record_tests() -> dict[str, Any]:
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": s, "values": v} for s, v in SERIES.items()],
+                "input_series": [{"series": as_scraped(s), "values": v} for s, v in SERIES.items()],
                 "promql_expr_test": [
                     {
                         "expr": f"round({record}, 1e-6)",

@@ -25,7 +25,7 @@ from rulebook import (
     settings,
 )
 from test_records import RECORDS, record_tests
-from troubles import NEARLY, Trouble
+from troubles import NEARLY, Trouble, as_scraped
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
@@ -231,7 +231,8 @@ def _together(troubles: Mapping[str, Trouble]) -> dict[str, Any]:
         rack = f'rack="lab{number}"'
         for name, values in {**NEARLY, **trouble.series}.items():
             assert 'rack="lab"' in name
-            series.append({"series": name.replace('rack="lab"', rack), "values": values})
+            scraped_so = as_scraped(name).replace('rack="lab"', rack)
+            series.append({"series": scraped_so, "values": values})
         asked.append(_asked(trouble.minutes, f", {rack}", trouble.fires))
     watchdog = _asked(1, ', alertname="Watchdog"', {("Watchdog", "none")})
     return {"interval": "1m", "input_series": series, "promql_expr_test": [watchdog, *asked]}

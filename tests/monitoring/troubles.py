@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -144,6 +145,18 @@ _SERVICES: Series = {
 
 NEARLY: Series = {**_PHONES, **_TRAINING, **_FLEET, **_SWITCHES, **_PROMETHEUS, **_SERVICES}
 """All is well, and most of it only just."""
+
+
+def as_scraped(series: str) -> str:
+    """With the labels that Prometheus adds, of which rules must not fall over."""
+    if "job=" in series and "instance=" in series:
+        return series
+    jobs = {"phonerack_fleet": "fleet", "phonerack_switch": "switches", "phonerack": "phone"}
+    job = next((job for stem, job in jobs.items() if series.startswith(stem)), "prometheus")
+    found = re.search(r'phone="(\w+)"', series)
+    instance = f"{found[1]}:9865" if found and job == "phone" else f"{job}:9000"
+    added = f'instance="{instance}"' + ("" if "job=" in series else f', job="{job}"')
+    return series.replace("{", f"{{{added}, ", 1)
 
 
 @dataclass(frozen=True)
