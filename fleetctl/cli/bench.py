@@ -79,6 +79,7 @@ def net(
     """
     from fleetctl.bench.report import read_spreads
     from fleetctl.cli.output import print_json, progress
+    from fleetctl.jobs.holding import held
 
     earlier = [read_spreads(path) for path in against]
     console = progress()
@@ -88,12 +89,9 @@ def net(
 
     names = _idle(app, nodes)
     run = f"bench-net-{os.getpid()}"
-    app.state.allocate(run, names)
-    try:
+    with held(app.state, app.paths.runs, run, names, "fleetctl bench net"):
         links, odd = _links(app, names, login if switches else None, say)
         report = asyncio.run(_measure(app, names, seconds, nominal_mbits, links, odd, say))
-    finally:
-        app.state.release(run)
     if figure:
         _draw(report, earlier, figure)
     if output == "json":

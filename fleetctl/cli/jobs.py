@@ -28,9 +28,9 @@ def command(app: App, run_name: str | None, output: str) -> None:
     The state of a run that nobody supervises is asked of its phones; one that has ended in the
     meantime is finished: its records are collected and its phones are given back.
     """
-    from fleetctl.jobs import attach, runs
+    from fleetctl.jobs import holding, runs
 
-    attach.release_forgotten(app.state, app.paths.runs)
+    holding.release_forgotten(app.state, app.paths.runs)
     known = runs.all_runs(app.paths.runs)
     if any(not run.summary().over for run in known):
         asyncio.run(_refresh(app))

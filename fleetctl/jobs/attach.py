@@ -8,16 +8,15 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 from fleetctl.jobs import onphone, past, probes, runs
+from fleetctl.jobs.holding import release_forgotten
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder, Summary, Supervised
 from fleetctl.jobs.settle import clear_up, conclude, sweep
 from fleetctl.jobs.supervise import Watch
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.remote import Fault, PhoneError
-from fleetctl.state import State
 
 SUPERVISOR_LIMIT_SECONDS = 60.0
 """How long a supervisor may take to stop its run: TERM, TERM, KILL, sweep, collect."""
@@ -56,15 +55,6 @@ async def refresh(room: Room, run: RunFolder) -> Summary:
     except Supervised:
         pass
     return run.summary()
-
-
-def release_forgotten(state: State, known: Path) -> None:
-    """Give back the phones of launches that were cut off before their run was written down."""
-    for name in {facts.run for facts in state.phones().values() if facts.run}:
-        run = RunFolder(known / name)
-        # In this order: a launch writes its run down before it lets go of the lock.
-        if not run.supervised and not run.events():
-            state.release(name)
 
 
 async def _settle_if_ended(room: Room, run: RunFolder, summary: Summary) -> None:

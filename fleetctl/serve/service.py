@@ -15,6 +15,7 @@ from pathlib import Path
 
 from fleetctl.errors import FleetError
 from fleetctl.jobs import limit
+from fleetctl.jobs.holding import release_forgotten
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.serve.board import Board, board_of
@@ -117,8 +118,9 @@ class Service:
             self._adopt(entries, now)
 
     def _adopt(self, entries: Mapping[str, Entry], now: float) -> None:
-        """Runs that a terminal has left behind."""
+        """Runs that a terminal has left behind, and phones that nobody holds any more."""
         self._unattended.clear()
+        release_forgotten(self.state, self.paths.runs)
         for path in self.paths.runs.iterdir():
             # What is over stays so, and is not read again.
             if path.name in self._over or path.name in entries:

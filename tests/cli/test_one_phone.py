@@ -13,6 +13,7 @@ from rich.console import Console
 
 from fleetctl.cli import phone_view
 from fleetctl.cli.main import cli
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import InputError
 from fleetctl.state import Contact, Drain, Event, Health, PhoneFacts, State
 from fleetctl.state.facts import Allocation
@@ -114,7 +115,7 @@ def test_phones_of_a_check_that_was_killed_are_given_back_by_the_next_one(rack: 
     with state(rack) as known:
         assert known.phones()["phone001"].run is None
         told = [event.why for event in known.history("phone001") if event.kind == "released"]
-        assert told[0] == "by run check-999999999: that check was killed"
+        assert told[0] == "by run check-999999999: what held them was killed"
         assert told[1].startswith("by run check-")
 
 
@@ -122,6 +123,9 @@ def test_phones_at_work_are_left_out_of_a_deep_check(rack: Path) -> None:
     call("drain", "phone002", "--why", "screen broken")
     with state(rack) as known:
         known.allocate("digits-1", ["phone001"])
+    run = rack.parent / "home/lab/runs/digits-1"
+    run.mkdir()
+    RunFolder(run).record("created", phones=["phone001"])
     done = call("check", "--level", "3")
     assert "phone001: at work, left out" in done.output
     with state(rack) as known:
