@@ -28,7 +28,13 @@ WITNESSES = 4
 def watch_of(room: Room, run: RunFolder) -> Watch:
     """A supervision of the run, not begun yet."""
     phones = run.summary().phones
-    others = [phone for phone in room.rack.enrolled if phone not in phones]
+    known = room.state.phones()
+    others = [
+        phone
+        for phone in room.rack.enrolled
+        # The silence of one that was away before proves nothing.
+        if phone not in phones and (phone in known and known[phone].contact.missed_since is None)
+    ]
     witnesses = tuple(others[:WITNESSES])
     return Watch(room.fleet, room.state, run, phones, addresses_of(room, phones), witnesses)
 

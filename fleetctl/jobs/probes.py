@@ -1,9 +1,9 @@
-"""Look for the phone that a silent run waits for."""
+"""Ask phones of a run how their ranks are."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fleetctl.jobs import onphone
@@ -22,17 +22,13 @@ class RankLook:
     iteration: int | None
 
 
-async def stuck(fleet: Fleet, run: str, phones: Sequence[str]) -> Mapping[str, Blame]:
-    """Phones that keep the run from going on, each with the reason; none if all seem to work."""
+async def look(
+    fleet: Fleet, run: str, phones: Sequence[str]
+) -> tuple[dict[str, RankLook], dict[str, PhoneError]]:
+    """Each rank seen from outside; and the phones that could not be asked."""
     answers = await fleet.run(phones, onphone.look_at_rank(run), timeout_seconds=10)
-    looks: dict[str, RankLook] = {}
-    found: dict[str, Blame] = {}
-    for phone, answer in answers.items():
-        if answer.error is not None:
-            found[phone] = answer.error
-        else:
-            looks[phone] = read_look(answer.stdout)
-    return found or suspects(looks)
+    looks = {p: read_look(answer.stdout) for p, answer in answers.items() if answer.error is None}
+    return looks, {p: answer.error for p, answer in answers.items() if answer.error is not None}
 
 
 async def anybody_answers(fleet: Fleet, phones: Sequence[str]) -> bool:
@@ -67,18 +63,4 @@ async def progress(fleet: Fleet, run: str, phones: Sequence[str]) -> dict[str, P
             found[phone] = Progress.from_json(answer.stdout)
         except FormatError:
             continue
-    return found
-
-
-def suspects(looks: Mapping[str, RankLook]) -> dict[str, str]:
-    """Ranks that are gone or stopped, though their phone answers. Pure."""
-    found = {}
-    for phone, look in looks.items():
-        if not look.states:
-            found[phone] = f"{phone} answers, but its rank is gone"
-        elif look.states & {"T", "t"}:
-            found[phone] = (
-                f"{phone} answers, but its rank is stopped (frozen by Android); "
-                "check the freezer setting and the wake lock"
-            )
     return found

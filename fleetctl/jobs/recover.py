@@ -203,6 +203,7 @@ class _Carrier:
         """Bring the next attempt to the point where its mpirun runs. Raises GiveUp."""
         room, run = self.room, self.run
         room.state.release(run.name, phones=verdict.culprits)
+        await watch_of(room, run).network.was_lost()
         before = past.attempts(run.events())
         away = past.left(run.events())
         asked = [phone for phone in run.phones_of_all_attempts() if phone not in away]

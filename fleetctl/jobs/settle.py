@@ -98,7 +98,7 @@ async def clear_up(
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
         stop_reason=run.stop_reason,
-        came_back={e["phone"] for e in run.attempt_events() if e["kind"] == "connection-lost"},
+        came_back=_came_back(run),
         full=frozenset() if len(done) == len(phones) else await _full(fleet, reachable),
     )
     verdict = judge(evidence)
@@ -114,6 +114,17 @@ async def clear_up(
     run.record("attempt-ended", **verdict.as_json())
     cool_down(state, run, verdict.culprits)
     return verdict
+
+
+def _came_back(run: RunFolder) -> set[str]:
+    """Phones whose connection broke, but for breaks that were this controller's own doing."""
+    found: set[str] = set()
+    for event in run.attempt_events():
+        if event["kind"] == "connection-lost":
+            found.add(event["phone"])
+        elif event["kind"] == "back":
+            found.clear()
+    return found
 
 
 async def _full(fleet: Fleet, phones: Sequence[str]) -> frozenset[str]:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 
 from fleetctl.checks import vitals
 from fleetctl.jobs import checkpoints, copies, onphone, probes
+from fleetctl.jobs.alone import Network
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.settle import clear_up, conclude
+from fleetctl.jobs.silence import Silence
 from fleetctl.jobs.stragglers import Stragglers
 from fleetctl.jobs.tracker import Tracker
 from fleetctl.jobs.verdict import Verdict
@@ -29,9 +31,8 @@ PATIENCE_WITH_THE_LIVING = 10
 LOOK_SECONDS = 5.0
 """Between two looks at how fast each rank computes."""
 
-ALONE_SECONDS = 60.0
-"""So long no phone at all may answer before it is the phones', not this controller's network's,
-doing."""
+RETRY_SECONDS = 1.0
+"""Between two tries to reach a phone that may be about to come back."""
 
 
 @dataclass(slots=True)
@@ -58,6 +59,11 @@ class Watch:
     heard: float = field(default_factory=time.monotonic)
     log_lines: int = 0
     """Lines of the log that `on_log` was called with."""
+    network: Network = field(init=False)
+
+    def __post_init__(self) -> None:
+        asked = (*self.phones, *self.witnesses)
+        self.network = Network(self.fleet, self.run, asked, lambda text: self.on_remark(text))
 
     @property
     def head(self) -> str:
@@ -92,7 +98,7 @@ async def follow(watch: Watch) -> Verdict:
     if plan is not None:
         helpers.append(asyncio.create_task(_follow_progress(watch)))
         helpers.append(asyncio.create_task(_keep_checkpoints(watch, plan)))
-        helpers.append(asyncio.create_task(_watch_deadline(watch)))
+        helpers.append(asyncio.create_task(_watch_silence(watch)))
         helpers.append(asyncio.create_task(_watch_speed(watch, plan)))
     try:
         # A helper that breaks is a bug, and must not pass for silence.
@@ -107,6 +113,8 @@ async def follow(watch: Watch) -> Verdict:
             task.cancel()
         await asyncio.gather(*tasks, *helpers, return_exceptions=True)
     stopped = watch.stop_requested.is_set()
+    if not stopped:
+        stopped = await _without_network(watch)
     watch.run.record("noticed")  # an end, a stop or a trouble; whose doing, clear_up finds out
     for phone, reason in watch.blamed.items():
         watch.run.record("suspect", phone=phone, reason=str(reason))
@@ -129,6 +137,22 @@ async def follow(watch: Watch) -> Verdict:
     return verdict
 
 
+async def _without_network(watch: Watch) -> bool:
+    """What the phones say of an attempt that has ended can be heard once this controller has its
+    network; True when a stop was asked for meanwhile."""
+    waiting = asyncio.create_task(watch.network.was_lost())
+    stopping = asyncio.create_task(watch.stop_requested.wait())
+    try:
+        await asyncio.wait({waiting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            waiting.result()
+        return stopping.done()
+    finally:
+        waiting.cancel()
+        stopping.cancel()
+        await asyncio.gather(waiting, stopping, return_exceptions=True)
+
+
 async def _await_end(watch: Watch) -> None:
     """Return when mpirun has ended on the head phone. A lost connection is made again."""
     while True:
@@ -143,7 +167,8 @@ async def _await_end(watch: Watch) -> None:
 
 
 async def _watch_phone(watch: Watch, phone: str) -> None:
-    """Blame the phone when its connection breaks and no new one can be made."""
+    """Blame the phone when its connection breaks and no new one can be made, though this
+    controller has its network."""
     while True:
         try:
             connection = await watch.fleet.connection(phone)
@@ -151,44 +176,33 @@ async def _watch_phone(watch: Watch, phone: str) -> None:
             watch.run.record("connection-lost", phone=phone)
             await watch.fleet.connection(phone)
         except PhoneError as error:
-            if await _comes_back(watch, phone):
+            if await watch.network.was_lost():
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             watch.blamed[phone] = error
             watch.trouble.set()
             return
 
 
-async def _comes_back(watch: Watch, phone: str) -> bool:
-    """Whether this controller was without its network, and has it again: then no phone is to blame
-    for its silence, and the run has gone on meanwhile."""
-    others = [each for each in (*watch.phones, *watch.witnesses) if each != phone]
-    began, alone = time.monotonic(), False
-    while others and not await probes.anybody_answers(watch.fleet, others):
-        if not alone and phone == watch.head:
-            watch.run.record("alone")
-            watch.on_remark("no phone answers: has this controller lost its network?")
-        alone = True
-        if time.monotonic() - began > ALONE_SECONDS:
-            return False
-        await asyncio.sleep(1)
-    return alone
-
-
-async def _watch_deadline(watch: Watch) -> None:
+async def _watch_silence(watch: Watch) -> None:
     """Notice a run that is silent for too long, and find the phone that it waits for."""
-    passed = 0
+    silence = Silence()
     while True:
-        limit = watch.tracker.deadline_seconds
-        silent = time.monotonic() - watch.heard
-        if silent < limit * (passed + 1):
-            passed = 0 if silent < limit else passed
-            await asyncio.sleep(1)
+        await asyncio.sleep(1)
+        heard = max(watch.heard, watch.network.back)
+        silent, tracker = time.monotonic() - heard, watch.tracker
+        due = silence.due(silent, tracker.deadline_seconds)
+        if due is None:
             continue
-        passed += 1
-        found = await probes.stuck(watch.fleet, watch.run.attempt_name, watch.phones)
+        looks, errors = await probes.look(watch.fleet, watch.run.attempt_name, watch.phones)
+        if due == "deadline" and errors and await watch.network.was_lost():
+            continue
+        found = silence.judge(due, looks, errors, tracker.iteration_seconds)
         if found:
             watch.blamed |= found
-        elif passed < PATIENCE_WITH_THE_LIVING:
+        elif due == "glance":
+            continue
+        elif silence.deadlines < PATIENCE_WITH_THE_LIVING:
             watch.run.record("slow", silent_seconds=round(silent))
             watch.on_remark(
                 f"no progress for {silent:.0f} s, though every phone answers and its rank runs"

@@ -70,6 +70,11 @@ class Tracker:
         return max(LEAST_LIMIT_SECONDS, ITERATIONS_OF_PATIENCE * typical, 2 * longest)
 
     @property
+    def iteration_seconds(self) -> float | None:
+        """What an iteration takes; None before the second one."""
+        return statistics.median(self._gaps) if self.last is not None and self._gaps else None
+
+    @property
     def remaining_seconds(self) -> float:
         """Until the last iteration, at the pace of the last ones; 0 before the first."""
         if self.last is None or not self._gaps:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleetctl.jobs import runs, supervise
+from fleetctl.jobs import alone, runs, settle, supervise
 from fleetctl.jobs.supervise import Watch
 from fleetctl.remote import Fault, PhoneError, Result
 
@@ -24,6 +24,9 @@ class Fleet:
         self.answering, self.from_try, self.returns = answering, from_try, returns
         self.tries = 0
         self.connections = 0
+
+    async def run(self, names: Any, *_: Any, **__: Any) -> dict[str, Result]:
+        return {name: await self.run_on(name) for name in names}
 
     async def run_on(self, name: str, *_: Any, **__: Any) -> Result:
         self.tries += 1
@@ -43,9 +46,9 @@ class Fleet:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervise, "ALONE_SECONDS", 0.05)
-    sleep = asyncio.sleep
-    monkeypatch.setattr("fleetctl.jobs.supervise.asyncio.sleep", lambda _: sleep(0.01))
+    monkeypatch.setattr(alone, "ASK_SECONDS", 0.01)
+    monkeypatch.setattr(alone, "RETURN_SECONDS", 0.0)
+    monkeypatch.setattr(supervise, "RETRY_SECONDS", 0.01)
 
 
 def watched(folder: Path, fleet: Any, witnesses: tuple[str, ...] = ("phone003",)) -> Watch:
@@ -69,13 +72,70 @@ def test_a_phone_is_to_blame_while_another_answers(tmp_path: Path, other: str) -
 
 
 def test_nobody_is_to_blame_while_the_controller_has_no_network(tmp_path: Path) -> None:
-    watch = watched(tmp_path, Fleet("phone002", from_try=3, returns=True))
+    watch = watched(tmp_path, Fleet("phone002", from_try=9, returns=True))
     assert watch.blamed == {}
+    assert [event["kind"] for event in watch.run.events()] == ["alone", "back"]
+
+
+def test_however_long_that_takes(tmp_path: Path) -> None:
+    watch = watched(tmp_path, Fleet())
+    assert (watch.blamed, watch.trouble.is_set()) == ({}, False)
     assert [event["kind"] for event in watch.run.events()] == ["alone"]
 
 
-def test_when_nobody_answers_for_long_the_phones_are_to_blame(tmp_path: Path) -> None:
-    assert [*watched(tmp_path, Fleet()).blamed] == ["phone001"]
+def test_a_phone_that_does_not_come_back_with_the_others_is_to_blame_then(tmp_path: Path) -> None:
+    watch = watched(tmp_path, Fleet("phone002", from_try=9))
+    assert [*watch.blamed] == ["phone001"]
+    assert [event["kind"] for event in watch.run.events()] == ["alone", "back"]
+
+
+def test_the_others_have_a_while_to_come_back_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alone, "RETURN_SECONDS", 60.0)
+    assert watched(tmp_path, Fleet("phone002", from_try=9)).blamed == {}
+
+
+def test_a_run_that_is_silent_meanwhile_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.create(tmp_path / "runs", "digits")
+    fleet: Any = Fleet()
+    state: Any = None
+    watch = Watch(fleet, state, run, ("phone001", "phone002"), {})
+    watch.heard -= 1000
+    sleep = asyncio.sleep
+    monkeypatch.setattr("fleetctl.jobs.supervise.asyncio.sleep", lambda _: sleep(0.01))
+
+    async def go() -> None:
+        watching = asyncio.create_task(supervise._watch_silence(watch))
+        await asyncio.wait([watching], timeout=0.3)
+        watching.cancel()
+
+    asyncio.run(go())
+    assert (watch.blamed, watch.trouble.is_set()) == ({}, False)
+
+
+def test_the_end_is_judged_once_somebody_can_be_asked(tmp_path: Path) -> None:
+    run = runs.create(tmp_path / "runs", "digits")
+    fleet: Any = Fleet("phone002", from_try=9)
+    state: Any = None
+    watch = Watch(fleet, state, run, ("phone001", "phone002"), {})
+    assert asyncio.run(supervise._without_network(watch)) is False
+    assert [event["kind"] for event in run.events()] == ["alone", "back"]
+
+    watch = Watch(Fleet(), state, run, ("phone001", "phone002"), {})  # type: ignore[arg-type]
+    watch.stop_requested.set()
+    assert asyncio.run(supervise._without_network(watch)) is True
+
+
+def test_connections_that_broke_for_want_of_a_network_are_no_evidence(tmp_path: Path) -> None:
+    run = runs.create(tmp_path / "runs", "digits")
+    run.record("connection-lost", phone="phone001")
+    assert settle._came_back(run) == {"phone001"}
+    run.record("alone")
+    run.record("back", seconds=300)
+    assert settle._came_back(run) == set()
 
 
 def test_a_rack_of_one_phone_has_no_other_to_ask(tmp_path: Path) -> None:
