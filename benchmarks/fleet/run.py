@@ -54,9 +54,11 @@ class Measured:
 
 
 @contextmanager
-def crowd(rack: Rack, paths: RackPaths, count: int, dead: int) -> Iterator[tuple[Path, Path]]:
+def crowd(
+    rack: Rack, paths: RackPaths, count: int, dead: int, dhcp: str
+) -> Iterator[tuple[Path, Path]]:
     """A rack file and a home for `count` phones that the rack's phones play, and `dead` of them
-    that nobody plays."""
+    that nobody plays: with `dhcp: theirs`, `check` looks for these at all other addresses."""
     cidr = rack.network.cidr
     hosts = [str(address) for address in cidr.hosts()]
     taken = {each.address for each in rack.phones.values()} | {rack.network.services or ""}
@@ -80,7 +82,7 @@ def crowd(rack: Rack, paths: RackPaths, count: int, dead: int) -> Iterator[tuple
         own.known_hosts.write_text("\n".join(lines) + "\n")
         file.write_text(
             f"rack: {CROWD}\nversion: 1\n"
-            f"network: {{cidr: {cidr}, medium: ethernet, dhcp: ours, "
+            f"network: {{cidr: {cidr}, medium: ethernet, dhcp: {dhcp}, "
             f"controller: {rack.network.controller}, services: {rack.network.services}}}\n"
             f"versions: {{openmpi: '{rack.versions.openmpi}', torch: {rack.versions.torch}}}\n"
             "phones:\n"
@@ -188,6 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--crowd", type=int, default=0, help="so many phones, played by a few")
     parser.add_argument("--dead", type=int, default=10, help="and once more with so many dead")
+    parser.add_argument("--dhcp", choices=["ours", "theirs"], default="ours", help="of the crowd")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
@@ -196,7 +199,7 @@ def main() -> None:
     found: list[Measured] = []
     if options.crowd:
         for dead in dict.fromkeys((0, options.dead)):
-            with crowd(rack, paths, options.crowd, dead) as (file, home):
+            with crowd(rack, paths, options.crowd, dead, options.dhcp) as (file, home):
                 found += measure(file, home, dead, options.turns)
     else:
         found += measure(find_rack_file(None), paths.home, 0, options.turns)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 
 from fleetctl.checks.phone import PhoneFacts
@@ -11,9 +13,24 @@ from fleetctl.rack import Rack
 from fleetctl.rack.model import PHONE_PORT
 from fleetctl.remote.hostkey import host_key
 
-ASKED_AT_ONCE = 128
+ASKED_AT_ONCE = 256
+ASK_SECONDS = 2.0
+"""For one address: a phone in the same network answers in a fraction of it."""
+
+SEARCH_SECONDS = 5.0
+"""For all of them: nobody waits longer for a check because phones are away."""
+
 MOST_ADDRESSES = 4096
-LIMIT_SECONDS = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`phones`: name -> where it answers now; so many addresses were `asked` in time, of `places`
+    that there are."""
+
+    phones: Mapping[str, str]
+    asked: int
+    places: int
 
 
 def known_keys(known_hosts: Path) -> dict[str, str]:
@@ -33,21 +50,44 @@ def worth_a_search(facts: Mapping[str, PhoneFacts], rack: Rack) -> list[str]:
 
 async def find(
     rack: Rack, names: Iterable[str], keys: Mapping[str, str], port: int = PHONE_PORT
-) -> dict[str, str]:
-    """Where phones answer now, of those of `names` that answer anywhere in the rack's network."""
+) -> Found:
+    """Where phones answer now, of those of `names` that answer anywhere in the rack's network.
+
+    The addresses next to where they were come first, since the search has one limit for all.
+    """
     wanted = set(names)
-    bound = asyncio.Semaphore(ASKED_AT_ONCE)
+    places = _places(rack, wanted)
     found: dict[str, str] = {}
+    asked = 0
+    queue = iter(places)
 
-    async def ask(address: str) -> None:
-        async with bound:
-            key = await host_key(address, port, LIMIT_SECONDS)
-        name = keys.get(" ".join(key.split()[:2])) if key else None
-        if name in wanted and name is not None:
-            found[name] = address
+    async def ask() -> None:
+        nonlocal asked
+        for address in queue:
+            if found.keys() == wanted:
+                return
+            key = await host_key(address, port, ASK_SECONDS)
+            asked += 1
+            name = keys.get(" ".join(key.split()[:2])) if key else None
+            if name in wanted and name is not None:
+                found[name] = address
 
+    asking = [asyncio.create_task(ask()) for _ in range(min(ASKED_AT_ONCE, len(places)))]
+    if asking:
+        done, late = await asyncio.wait(asking, timeout=SEARCH_SECONDS)
+        for task in late:
+            task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        for task in done:
+            task.result()
+    return Found(found, asked if found.keys() != wanted else len(places), len(places))
+
+
+def _places(rack: Rack, wanted: set[str]) -> list[str]:
+    """The addresses where they may be now, those next to where they were first."""
     others = {phone.address for phone in rack.phones.values() if phone.name not in wanted}
     others |= {place for place in (rack.network.controller, rack.network.services) if place}
-    addresses = (str(address) for address in rack.network.cidr.hosts())
-    await asyncio.gather(*(ask(each) for each in addresses if each not in others))
-    return found
+    before = [int(IPv4Address(rack.phones[name].address)) for name in wanted]
+    free = [each for each in rack.network.cidr.hosts() if str(each) not in others]
+    free.sort(key=lambda each: min(abs(int(each) - at) for at in before))
+    return [str(each) for each in free]

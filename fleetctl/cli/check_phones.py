@@ -59,9 +59,9 @@ def check_phones(
     names = [name for name in app.select(nodes) if app.rack.phones[name].enrolled]
     with held_for_check(app, names, level) as free:
         facts = asyncio.run(_ask(app, free, level))
+        facts |= asyncio.run(_look_elsewhere(app, facts))
         outcomes = phone.judge(facts, app.rack, level)
         _keep(app, facts, outcomes, level)
-    asyncio.run(_try_the_other_door(app, facts))
     if output == "json":
         _print_json(outcomes, level)
     else:
@@ -109,7 +109,14 @@ async def _ask(app: App, names: list[str], level: int) -> dict[str, PhoneFacts]:
         if level > 1:
             look = DeepLook(fleet, app.rack, lambda text: console.print(text, markup=False))
             facts = await look.gather(facts, level)
-    return facts | await _search(app, facts)
+    return facts
+
+
+async def _look_elsewhere(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
+    """Look for silent phones behind the other door and at other addresses, at the same time;
+    returns the facts of those that have moved."""
+    _, moved = await asyncio.gather(_try_the_other_door(app, facts), _search(app, facts))
+    return moved
 
 
 async def _try_the_other_door(app: App, facts: Mapping[str, PhoneFacts]) -> None:
@@ -136,7 +143,9 @@ async def _search(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneF
     click.echo(f"looking for {fold(missing)} in {app.rack.network.cidr}", err=True)
     keys = moved.known_keys(app.paths.known_hosts)
     found = await moved.find(app.rack, missing, keys)
-    return {name: replace(facts[name], moved_to=address) for name, address in found.items()}
+    if found.asked < found.places:
+        click.echo(f"{found.asked} of {found.places} addresses asked in time", err=True)
+    return {name: replace(facts[name], moved_to=address) for name, address in found.phones.items()}
 
 
 def _keep(

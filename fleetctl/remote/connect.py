@@ -124,29 +124,38 @@ async def _attempt(
     identity: Identity,
     bound: AbstractAsyncContextManager[object],
 ) -> asyncssh.SSHClientConnection:
-    sock = await _open_socket(address, port)
+    """All of it within one limit, but for the wait until it is this phone's turn to shake hands."""
+    loop, sock = asyncio.get_running_loop(), None
     try:
-        await _await_greeting(sock, phone, address)
-        async with bound, asyncio.timeout(CONNECT_LIMIT_SECONDS):
-            return await asyncssh.connect(
-                address,
-                port,
-                sock=sock,
-                username=USER,
-                host_key_alias=phone,
-                known_hosts=identity.hosts(),
-                client_keys=identity.client_keys(),
-                agent_path=None,
-                config=[],
-                encryption_algs=_CIPHERS,
-                keepalive_interval=KEEPALIVE_INTERVAL_SECONDS,
-                keepalive_count_max=KEEPALIVE_COUNT,
-            )
+        async with asyncio.timeout(CONNECT_LIMIT_SECONDS) as limit:
+            sock = await _open_socket(address, port)
+            await _await_greeting(sock, phone, address)
+            left = (limit.when() or 0.0) - loop.time()
+            limit.reschedule(None)
+            async with bound:
+                limit.reschedule(loop.time() + left)
+                return await asyncssh.connect(
+                    address,
+                    port,
+                    sock=sock,
+                    username=USER,
+                    host_key_alias=phone,
+                    known_hosts=identity.hosts(),
+                    client_keys=identity.client_keys(),
+                    agent_path=None,
+                    config=[],
+                    encryption_algs=_CIPHERS,
+                    keepalive_interval=KEEPALIVE_INTERVAL_SECONDS,
+                    keepalive_count_max=KEEPALIVE_COUNT,
+                )
     except TimeoutError:
+        if sock is None:
+            raise  # what a silent address is called, `classify` knows
         sock.close()
         raise faults.silent(phone, address, CONNECT_LIMIT_SECONDS) from None
     except BaseException:
-        sock.close()
+        if sock is not None:
+            sock.close()
         raise
 
 
@@ -155,8 +164,7 @@ async def _open_socket(address: str, port: int) -> socket.socket:
     sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
-        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
-            await asyncio.get_running_loop().sock_connect(sock, (address, port))
+        await asyncio.get_running_loop().sock_connect(sock, (address, port))
     except BaseException:
         sock.close()
         raise
@@ -169,8 +177,7 @@ async def _await_greeting(sock: socket.socket, phone: str, address: str) -> None
     readable = asyncio.Event()
     loop.add_reader(sock, readable.set)
     try:
-        async with asyncio.timeout(CONNECT_LIMIT_SECONDS):
-            await readable.wait()
+        await readable.wait()
     finally:
         loop.remove_reader(sock)
     if sock.recv(64, socket.MSG_PEEK).startswith(faults.THROTTLE_LINES):

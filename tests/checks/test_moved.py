@@ -9,6 +9,7 @@ from ipaddress import IPv4Network
 import pytest
 from loopback_phones import Listen, Loopback, listen, loopback
 
+from fleetctl.checks import moved
 from fleetctl.checks.moved import find, known_keys, worth_a_search
 from fleetctl.checks.phone import PhoneFacts, judge
 from fleetctl.rack import Network, Phone, Rack
@@ -28,9 +29,31 @@ def test_a_phone_is_found_where_it_answers_now(loopback: Loopback, listen: Liste
         # These two answer at .1 and .2, the rack file has them at .11 and .12.
         async with listen("phone001", "phone002"):
             keys = known_keys(loopback.known_hosts)
-            return await find(RACK, ["phone001", "phone003"], keys, loopback.port)
+            found = await find(RACK, ["phone001", "phone003"], keys, loopback.port)
+            return {**found.phones}
 
     assert asyncio.run(scene()) == {"phone001": "127.77.0.1"}
+
+
+def test_the_search_of_a_large_network_has_one_limit_and_says_how_far_it_came(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def silent(address: str, *_: object) -> None:
+        asked.append(address)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(moved, "host_key", silent)
+    monkeypatch.setattr(moved, "SEARCH_SECONDS", 0.01)
+    wide = replace(RACK, network=replace(RACK.network, cidr=IPv4Network("127.77.0.0/20")))
+
+    found = asyncio.run(find(wide, ["phone002"], {}))
+
+    assert (found.phones, found.asked, found.places) == ({}, 0, 4092)
+    assert len(asked) == moved.ASKED_AT_ONCE
+    # Next to where it was (.12), but for those of phones that are where they were (.11, .13).
+    assert asked[:4] == ["127.77.0.12", "127.77.0.10", "127.77.0.14", "127.77.0.9"]
 
 
 def test_whoever_has_a_key_that_was_revoked_is_nobody(loopback: Loopback) -> None:
