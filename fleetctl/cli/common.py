@@ -48,11 +48,18 @@ class App:
         return State(self.paths.state_db)
 
     def select(self, node_sets: Iterable[str]) -> list[str]:
-        """Phones of all `node_sets` together, all phones if there is none, in rack order."""
+        """Phones of all `node_sets` together, all phones if there is none, in rack order.
+
+        Raises UsageError for a set that no phone is in, since nothing would be done, and nothing
+        be wrong.
+        """
         node_set = ",".join(node_sets)
         if not node_set:
             return list(self.rack.phones)
-        return self.rack.select(node_set, self.groups())
+        names = self.rack.select(node_set, self.groups())
+        if not names:
+            raise click.UsageError(f"{node_set} is an empty node set: no phone is in it now.")
+        return names
 
     def groups(self) -> dict[str, list[str]]:
         """The groups of phones beside those of the rack file."""
@@ -69,15 +76,10 @@ class App:
         last_failed.keep(self.paths.last_failed, command, list(phones))
 
     def select_named(self, node_sets: tuple[str, ...]) -> list[str]:
-        """`select` for commands that change phones: these must be named, and at least one."""
+        """`select` for commands that change phones: these must be named."""
         if not node_sets:
             raise click.UsageError("Name the phones, such as phone[001-003]; @phones is all.")
-        names = self.select(node_sets)
-        if not names:
-            raise click.UsageError(
-                f"{','.join(node_sets)} is an empty node set: no phone is in it now."
-            )
-        return names
+        return self.select(node_sets)
 
 
 pass_app = click.make_pass_decorator(App)

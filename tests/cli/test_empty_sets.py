@@ -1,0 +1,63 @@
+"""A node set that no phone is in is bad input to every command that takes node sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from test_contract import leaves
+
+from fleetctl.cli.main import cli
+from fleetctl.errors import ExitCode
+from fleetctl.state import State
+
+RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-22]\n"
+
+BESIDE = {
+    "exec": ["--", "true"],
+    "drain": ["--why", "old"],
+    "power": ["--outlet", "off"],
+    "bench compute": ["--models", "digits-cnn", "--image", "1x8x8"],
+    "bench scaling": ["--models", "digits-cnn", "--image", "1x8x8"],
+    "data check": ["digits"],
+}
+"""What a command wants beside NODES."""
+
+
+def takers() -> list[str]:
+    """The commands with node sets among their arguments."""
+    found = []
+    for name, command in leaves():
+        words = [each.metavar or "" for each in command.params if isinstance(each, click.Argument)]
+        if any("NODES" in each for each in words) and not name.startswith("standin"):
+            found.append(name.replace("provision site", "provision"))
+    return [*found, "check"]
+
+
+@pytest.fixture
+def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path / "home"))
+    file = tmp_path / "rack.yml"
+    file.write_text(RACK)
+    monkeypatch.setenv("PHONERACK_RACK", str(file))
+    return file
+
+
+@pytest.mark.parametrize("command", takers())
+def test_an_empty_set_is_bad_input(rack: Path, command: str) -> None:
+    beside = BESIDE.get(command, [])
+    words = [*beside, "@drained"] if command == "data check" else ["@drained", *beside]
+    done = CliRunner().invoke(cli, [*command.split(), *words])
+    assert done.exit_code == ExitCode.BAD_INPUT, done.output
+    assert "@drained is an empty node set: no phone is in it now." in done.output
+
+
+def test_a_set_with_somebody_in_it_is_not(rack: Path) -> None:
+    (rack.parent / "home/home").mkdir(parents=True)
+    with State(rack.parent / "home/home/state.db") as state:
+        state.drain(["phone002"], "ada", "screen broken")
+    done = CliRunner().invoke(cli, ["status", "@drained", "-o", "json"])
+    assert done.exit_code == ExitCode.NONE_REACHABLE
+    assert '"phone002"' in done.output
