@@ -62,7 +62,8 @@ class ControllerFacts:
 @check(
     name="disk",
     scope="controller",
-    cure="free some space: old runs in runs/, snapshots, other people's files",
+    cure="free some space: `fleetctl jobs --prune` removes old runs, `fleetctl jobs RUN --prune` "
+    "any that is over; or snapshots, other people's files",
 )
 def disk(facts: ControllerFacts, _: Rack) -> Result:
     """There is room for state, runs, checkpoints and temporary files."""

@@ -38,7 +38,7 @@ def interpreter(facts: PhoneFacts, rack: Rack) -> Result:
 @check(
     name="free-disk",
     scope="phone",
-    cure="remove old runs and data sets on the phone",
+    cure="remove old runs (`fleetctl jobs --prune`) and data sets on the phone",
     limits=("min_free_disk_bytes",),
 )
 def free_disk(facts: PhoneFacts, rack: Rack) -> Result:

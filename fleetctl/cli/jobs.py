@@ -10,6 +10,7 @@ import click
 
 from fleetctl.cli.common import App, output_option, pass_app, run_argument
 from fleetctl.cli.output import print_json, print_table, progress
+from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @run_argument
+@click.option(
+    "--prune",
+    is_flag=True,
+    help="Remove what long ago ended, here and on phones; or RUN, which must be over.",
+)
 @output_option
+@click.pass_context
 @pass_app
-def command(app: App, run_name: str | None, output: str) -> None:
+def command(app: App, ctx: click.Context, run_name: str | None, prune: bool, output: str) -> None:
     """List jobs: queued ones and why they wait, then runs, newest first. Or tell all of one RUN:
     why it ended, what it cost, how to run it again.
 
@@ -30,6 +37,8 @@ def command(app: App, run_name: str | None, output: str) -> None:
     """
     from fleetctl.jobs import holding, runs
 
+    if prune:
+        ctx.exit(asyncio.run(_prune(app, run_name, output)))
     holding.release_forgotten(app.state, app.paths.runs)
     known = runs.all_runs(app.paths.runs)
     if any(not run.summary().over for run in known):
@@ -38,6 +47,31 @@ def command(app: App, run_name: str | None, output: str) -> None:
         _list(app, known, output)
     else:
         _tell(app, run_name, output)
+
+
+async def _prune(app: App, run_name: str | None, output: str) -> ExitCode:
+    from fleetctl.jobs import retention
+    from fleetctl.jobs.room import Room
+    from fleetctl.remote import Fleet
+    from fleetctl.serve.queue import Queue, names_of
+
+    queued: set[str] = set()
+    if app.paths.queue_db.exists():
+        with Queue(app.paths.queue_db) as queue:
+            queued = names_of(queue.jobs())
+    async with Fleet(app.rack, app.paths) as fleet:
+        room = Room(fleet, app.rack, app.state, app.paths, progress().print)
+        done = await retention.prune(room, queued, run_name)
+    for why in done.failed.values():
+        click.echo(f"not removed there: {why}", err=True)
+    if output == "json":
+        print_json({"removed": done.runs, "folders": done.folders, "failed": done.failed})
+    else:
+        click.echo(
+            f"removed here: {', '.join(done.runs) or 'nothing'}; "
+            f"on phones: {sum(done.folders.values())} folders"
+        )
+    return ExitCode.SOME_PHONES_FAILED if done.failed else ExitCode.DONE
 
 
 async def _refresh(app: App) -> None:

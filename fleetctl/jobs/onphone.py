@@ -175,6 +175,20 @@ def remove_stage(run: str) -> str:
     return f"rm -rf {folder(run, stage=True)}"
 
 
+def list_runs() -> str:
+    """Shell on any phone: its own time, then a line for each folder of a run: when it last
+    changed, and its name."""
+    return (
+        f"date +%s; cd {RUNS} 2>/dev/null || exit 0; "
+        'for d in * .[!.]*; do [ -d "$d" ] && stat -c \'%Y %n\' "$d"; done; true'
+    )
+
+
+def remove_runs(folders: Sequence[str]) -> str:
+    """Shell on any phone: those folders, by their names, are gone."""
+    return f"cd {RUNS} 2>/dev/null || exit 0; rm -rf -- {shlex.join(folders)}"
+
+
 def _find(run: str) -> str:
     """Shell: `pids` prints the processes of the run; -z makes grep read NUL-ended entries."""
     mark = f"PHONERACK_RUN={run_of(run)}"

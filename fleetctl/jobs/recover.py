@@ -16,11 +16,12 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import checkpoints, choose, past, runs, settle
+from fleetctl.jobs import checkpoints, choose, past, retention, runs, settle
 from fleetctl.jobs.attach import watch_of
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
 from fleetctl.jobs.growth import grow
@@ -180,6 +181,9 @@ class _Carrier:
         still = await settle.to_the_end(self._clear(elsewhere))
         verdict = replace(verdict, left={**verdict.left, **still})
         settle.conclude(self.room.state, self.run, verdict)
+        phones = [p for p in self.run.phones_of_all_attempts() if p not in verdict.left]
+        with suppress(OSError):
+            await settle.to_the_end(retention.prune_phones(self.room, phones))
         return verdict
 
     # --- the next one ---

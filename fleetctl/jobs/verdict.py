@@ -101,7 +101,8 @@ def _own_doing(evidence: Evidence) -> dict[str, str]:
     """Phones that answer, though the run ended on them by what happened there alone."""
     names = {address: phone for phone, address in evidence.addresses.items()}
     found = {
-        phone: f"{phone} has no free storage left; remove old runs and data sets on it"
+        phone: f"{phone} has no free storage left; remove old runs (`fleetctl jobs --prune`) "
+        "and data sets on it"
         for phone in evidence.phones
         if phone in evidence.full
     }

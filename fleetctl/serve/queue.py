@@ -100,6 +100,11 @@ class Entry:
         )
 
 
+def names_of(entries: Iterable[Entry]) -> set[str]:
+    """The runs that the queue needs: of its jobs, and those that they go on from."""
+    return {name for entry in entries for name in (entry.name, entry.resume) if name}
+
+
 class Queue:
     """Jobs that are not over, in the order in which they came. Every call is one transaction."""
 

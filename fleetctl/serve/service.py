@@ -9,22 +9,25 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import limit
+from fleetctl.jobs import limit, retention
 from fleetctl.jobs.holding import release_forgotten
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.serve.board import Board, board_of
 from fleetctl.serve.decide import Decision, decide
-from fleetctl.serve.queue import Entry, Queue
+from fleetctl.serve.queue import Entry, Queue, names_of
 from fleetctl.state import PhoneFacts, State
 
 ADOPT_SECONDS = 10.0
 """Between two looks for runs of a terminal that has gone."""
+
+PRUNE_SECONDS = 3600.0
+"""Between two looks for runs that need not stay."""
 
 AGAIN_SECONDS = (1.0, 60.0)
 """Pause before a supervisor that ended early is started again: the first, and the longest."""
@@ -70,6 +73,7 @@ class Service:
     _unattended: dict[str, float | None] = field(default_factory=dict)
     """Runs that are not of the queue and not over -> when their time limit ends them."""
     _looked: float = 0.0
+    _pruned: float = 0.0
 
     def __post_init__(self) -> None:
         self.rack = load_rack(self.rack_file)
@@ -116,6 +120,15 @@ class Service:
         if now - self._looked >= ADOPT_SECONDS:
             self._looked = now
             self._adopt(entries, now)
+        if now - self._pruned >= PRUNE_SECONDS:
+            self._pruned = now
+            self._prune(entries.values(), now)
+
+    def _prune(self, entries: Iterable[Entry], now: float) -> None:
+        gone = retention.prune_controller(self.paths.runs, names_of(entries), now)
+        if gone:
+            self._over -= set(gone)
+            self.say(f"{len(gone)} runs that ended long ago were removed, {gone[0]} among them")
 
     def _adopt(self, entries: Mapping[str, Entry], now: float) -> None:
         """Runs that a terminal has left behind, and phones that nobody holds any more."""

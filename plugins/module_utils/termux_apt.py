@@ -151,7 +151,9 @@ class Termux:
             self.run("apt-get", "clean")
             free = self.free_bytes() // MEBI
             reason = f"no space left on the phone: {free} MiB are free now ({reason})"
-            cure = "remove old runs and data sets on the phone, then rerun"
+            cure = (
+                "remove old runs (`fleetctl jobs --prune`) and data sets on the phone, then rerun"
+            )
         elif UNLINKED.search(output):
             cure = (
                 "a partial upgrade has mixed versions: full upgrade by playbooks/upgrade.yml; if "
@@ -277,7 +279,7 @@ class Termux:
             self.run("apt-get", "clean")
             raise AptError(
                 f"{what}: {need // MEBI} MiB are needed, {free // MEBI} MiB are free on the "
-                "phone (remove old runs and data sets there, then rerun)"
+                "phone (`fleetctl jobs --prune` removes old runs; take data sets away; then rerun)"
             )
         result = self.apt_get(*action)
         if result[0]:

@@ -1,4 +1,4 @@
-"""Phones that a check or a measurement holds: kept while its process lives, free once it is dead."""
+"""Phones that a check or a measurement holds are kept while its process lives, and free then."""
 
 from __future__ import annotations
 
