@@ -45,6 +45,10 @@ class GiveUp(Exception):
     """Why there is no further attempt."""
 
 
+class TooFew(GiveUp):
+    """Nothing is wrong with the run: it has waited for phones for too long."""
+
+
 def undressed(watch: Watch) -> Watch:
     """A supervision that nobody looks at."""
     return watch
@@ -57,18 +61,24 @@ async def carry(
     dress: Callable[[Watch], Watch] = undressed,
     stop_requested: asyncio.Event | None = None,
     may_grow: Callable[[], bool] = lambda: True,
+    offered: tuple[str, ...] = (),
+    give_back: Callable[[str], None] | None = None,
 ) -> Verdict:
     """Supervise a run that `launch.launch` has begun to its end, its stop, or a failure that
     nothing helps against, with as many further attempts as that takes; its phones are free
     afterwards.
 
+    `offered`: a further attempt begins with these first, which are kept for it. `give_back`: who
+    waits in its place once it has waited for phones for too long, called with the reason; the run
+    is not over then, holds nothing, and goes on when `carry` is called again.
     `may_grow`: whether it may take in more phones now; others may wait for them.
     The caller holds `run.supervise()`. `dress` gives the supervision of each attempt its callbacks.
     Once `stop_requested` is set, or a person's wish for it stands in the run's events, the run is
     stopped everywhere. Cancelling leaves the run as it is, to be carried on by another call. Raises
     OSError when this controller's disk is the trouble.
     """
-    carrier = _Carrier(room, run, dress, stop_requested or asyncio.Event(), may_grow)
+    stop = stop_requested or asyncio.Event()
+    carrier = _Carrier(room, run, dress, stop, may_grow, offered, give_back)
     if run.stop_requested:
         carrier.stop.set()
     return await carrier.to_the_end()
@@ -87,6 +97,8 @@ class _Carrier:
     dress: Callable[[Watch], Watch]
     stop: asyncio.Event
     may_grow: Callable[[], bool]
+    offered: tuple[str, ...]
+    give_back: Callable[[str], None] | None
     trains: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +118,14 @@ class _Carrier:
                     self.room.remark(f"{event['phone']} takes no jobs for a while: {event['why']}")
             try:
                 going_on = await self._unless_stopped(self._next_attempt(verdict))
+            except TooFew as end:
+                if self.give_back is None:
+                    reason = f"{verdict.reason}; given up: {end}"
+                    return await self._conclude(replace(verdict, reason=reason))
+                self.room.state.release(self.run.name, why="waits in the queue")
+                self.run.record("requeued", reason=str(end))
+                self.give_back(str(end))
+                return verdict
             except GiveUp as end:
                 reason = f"{verdict.reason}; given up: {end}"
                 return await self._conclude(replace(verdict, reason=reason))
@@ -218,7 +238,10 @@ class _Carrier:
             raise GiveUp(f"{stalled} attempts in a row have come no further")
         await asyncio.sleep(past.pause_seconds(stalled, verdict))
         try:
-            chosen = await self._choose(before)
+            try:
+                chosen = await self._choose(before)
+            except NotEnoughPhones as error:
+                raise TooFew(str(error)) from error
             number = run.attempt + 1
             name = runs.name_of_attempt(run.name, number)
             resume = f"resume/{found.path.name}" if found else None
@@ -273,7 +296,8 @@ class _Carrier:
         avoid = self._avoided(before)
         for pause in WAIT_SECONDS:
             last = before[-1]
-            keep = [p for p in (*last.phones, *last.spares) if p not in avoid]
+            held = (*last.phones, *last.spares, *self.offered)
+            keep = [p for p in dict.fromkeys(held) if p not in avoid]
             again = Again(self.run.name, tuple(keep), avoid, pool)
             try:
                 return await self._allocate(wish, again)

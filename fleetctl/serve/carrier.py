@@ -54,10 +54,11 @@ class Carrier:
 
     async def carry(self) -> None:
         """Start the job if it has not been, and see it through. The caller supervises the run."""
-        if not self.run.events():
-            entry = self.queue.get(self.run.name)
-            if entry is None or entry.given is None or not await self._start(entry):
-                return
+        entry = self.queue.get(self.run.name)
+        if entry is not None and entry.given is None:
+            return
+        if not self.run.events() and (entry is None or not await self._start(entry)):
+            return
         if not self.run.summary().over:
             async with limit.enforced(self.room, self.run, self.stop_requested):
                 await recover.carry(
@@ -65,8 +66,12 @@ class Carrier:
                     self.run,
                     stop_requested=self.stop_requested,
                     # Free phones are theirs who wait.
+                    offered=entry.phones if entry else (),
+                    give_back=self._wait_again if entry else None,
                     may_grow=lambda: not any(entry.waits for entry in self.queue.jobs()),
                 )
+            if not self.run.summary().over:
+                return
             await energy.measure(self.room.rack, self.run)
         self.queue.remove(self.run.name)
 
@@ -113,6 +118,14 @@ class Carrier:
         self.room.remark(f"{self.run.name} was not started: {problem}")
         why = " ".join(str(problem).split())
         self.queue.take_back(self.run.name, why[:500], time.time() + pause)
+
+    def _wait_again(self, why: str) -> None:
+        """It has waited for phones in vain: others may have those that it held, until it is its
+        turn again, at its old place."""
+        entry = self.queue.get(self.run.name)
+        pause = backoff_seconds(entry.tries) if entry else 0.0
+        self.room.remark(f"{self.run.name} waits in the queue again: {why}")
+        self.queue.take_back(self.run.name, " ".join(why.split())[:500], time.time() + pause)
 
     def _over(self, state: str, reason: str) -> None:
         """Write down the end of a job that never held a phone."""

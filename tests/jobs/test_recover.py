@@ -191,6 +191,27 @@ def test_below_the_minimum_the_job_waits_for_the_phone_that_failed(world: World)
     assert [e["kind"] for e in run.events()].count("waiting") == 2
 
 
+def test_one_that_came_by_the_queue_waits_there_again_and_goes_on_in_its_turn(
+    world: World, state: State
+) -> None:
+    run = world.launched(job(phones="2", minimum=2), "phone001", "phone002")
+    world.ends, world.down = [lost("phone001")], {*RACK.phones} - {"phone002"}
+    told: list[str] = []
+
+    def carry(*offered: str) -> Verdict:
+        with run.supervise():
+            carrying = recover.carry(world.room, run, offered=offered, give_back=told.append)
+            return asyncio.run(carrying)
+
+    carry()
+    assert told == ["2 wanted, 1 ready"]
+    assert (run.summary().state, held(state)) == ("recovering", set())
+
+    world.down = set()
+    assert carry("phone005", "phone006").state == "done"
+    assert run.summary().phones == ("phone002", "phone005")
+
+
 def test_two_phones_at_once(world: World) -> None:
     run = world.launched(job(phones="4"), *list(RACK.phones)[:4])
     world.ends = [lost("phone002", "phone003")]

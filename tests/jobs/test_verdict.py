@@ -122,7 +122,8 @@ def test_a_phone_that_restarted_answers_again_but_its_rank_is_gone() -> None:
 def test_a_full_phone_is_named_though_it_can_write_nothing_down() -> None:
     verdict = judged([final(0, "failed", "lost its peer")], full={"phone002"})
     assert verdict.reason == (
-        "phone002 has no free storage left; remove old runs (`fleetctl jobs --prune`) and data sets on it"
+        "phone002 has no free storage left; remove old runs (`fleetctl jobs --prune`) "
+        "and data sets on it"
     )
     said = judged([final(0, "failed", "checkpoints/x: No space left on device"), final(1)])
     assert list(said.culprits) == ["phone001"]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import launch
+from fleetctl.jobs import energy, launch, recover
 from fleetctl.jobs.choose import NotEnoughPhones
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.jobs.launch import Request
@@ -116,6 +116,48 @@ def test_a_start_that_had_touched_phones_is_over_with_what_its_folder_says(
 
     assert paper.queue.get(name) is None
     assert run.summary().reason == "mpirun did not start"
+
+
+def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(
+    paper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = given(paper)
+    later = paper.enqueue("2").name
+    run = paper.run(first)
+    run.record("created", phones=PHONES[:2])
+    offered = []
+
+    async def gives_up(*_: Any, **how: Any) -> None:
+        offered.append(how["offered"])
+        run.record("requeued", reason="2 wanted, 1 ready")
+        how["give_back"]("2 wanted, 1 ready:\n  phone002: lost")
+
+    monkeypatch.setattr(recover, "carry", gives_up)
+    fleet: Any = None
+    room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+    asyncio.run(Carrier(paper.queue, room, run).carry())
+
+    assert offered == [PHONES[:2]]
+    assert [entry.name for entry in paper.queue.jobs()] == [first, later]
+    entry = paper.queue.get(first)
+    assert (entry.waits, entry.trouble) == (True, "2 wanted, 1 ready: phone002: lost")
+    assert not run.summary().over
+    # Until it is given phones, nobody carries it.
+    asyncio.run(Carrier(paper.queue, room, run).carry())
+    assert len(offered) == 1
+
+    paper.queue.give(first, PHONES[1:])
+
+    async def is_done(*_: Any, **__: Any) -> None:
+        run.record("ended", state="done")
+
+    async def nothing(*_: Any) -> None:
+        pass
+
+    monkeypatch.setattr(recover, "carry", is_done)
+    monkeypatch.setattr(energy, "measure", nothing)
+    asyncio.run(Carrier(paper.queue, room, run).carry())
+    assert [entry.name for entry in paper.queue.jobs()] == [later]
 
 
 def test_one_that_was_taken_out_meanwhile_does_not_start(paper: Any, started: Any) -> None:
