@@ -146,10 +146,10 @@ def check_data(
     from fleetctl.provision import data
     from trainer.formats import Survey
 
+    names, held = app.select(nodes), _holders(app)
     here = data.inspect(app.paths.data / name, full=not quick)
     if here.problem:
         raise data.DataSetError(f"{here.problem}; make {name} anew with `fleetctl data add`")
-    names, held = app.select(nodes), _holders(app)
     on_controller = staging.read_data(app.paths.data, name)
     answers = asyncio.run(_ask_phones(app, on_controller, names, full=not quick))
     rows, poor = [], False

@@ -10,7 +10,9 @@ The rule, in words that a person can be told:
    or with a time limit that ends before the promised time. Where a job without a time limit is in
    the way, no time can be promised, and all free phones that the first job can use are kept.
 4. A job that cannot start at all for now (too few phones that serve, or it waits to be tried
-   again) holds up nobody.
+   again) holds up nobody, but for one that would be first: what was kept for it stays kept for some
+   minutes, since phones come and go; and one that is an hour old keeps phones for the last minutes
+   before it is tried again.
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from fleetctl.serve.placement import Floor
 
 AGEING_SECONDS = 3600.0
 """A job gains one step of priority each time it has waited for so long."""
+
+HOLD_SECONDS = 600.0
+"""How long phones are kept for a job that cannot start just now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class Waiting:
     """After a start that failed it is tried again, later and later."""
     trouble: str | None = None
     """What the last try ended with."""
+    promised: float = 0.0
+    """When it last was the first, with phones enough that serve."""
 
     def rank(self, now: float) -> tuple[int, int]:
         """Its place in the order: smaller starts earlier."""
@@ -80,6 +87,8 @@ class Promise:
     name: str
     phones: tuple[str, ...]
     at: float | None
+    held: bool = False
+    """Whether that is only for some minutes, since it could not start now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,7 @@ class _Board:
     first: str = ""
     kept: int = 0
     kept_until: float | None = None
+    held: bool = False
     told: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Phones wanted -> which of them cannot serve, in words."""
     starts: list[Start] = field(default_factory=list)
@@ -133,21 +143,26 @@ def decide(
             waits[job.name] = why
     promise = None
     if board.first:
-        promise = Promise(board.first, floor.phones(board.kept), board.kept_until)
+        promise = Promise(board.first, floor.phones(board.kept), board.kept_until, board.held)
     return Decision(tuple(board.starts), waits, promise)
 
 
 def _try(board: _Board, job: Waiting) -> str | None:
     """Start the job, or say why not."""
-    if job.not_before > board.now:
-        again = f"tried again at {_clock(job.not_before)}"
-        return f"{again}: {job.trouble}" if job.trouble else again
     eligible = board.usable
     if job.among:
         eligible &= board.floor.bits(job.among)
-    if eligible.bit_count() < job.least:
-        return _cannot_serve(board, job, eligible)
     free = eligible & board.free
+    if job.not_before > board.now:
+        again = f"tried again at {_clock(job.not_before)}"
+        soon = job.not_before - board.now <= HOLD_SECONDS
+        if soon and board.now - job.arrived >= AGEING_SECONDS:
+            _hold(board, job, eligible, free)
+        return f"{again}: {job.trouble}" if job.trouble else again
+    if eligible.bit_count() < job.least:
+        if board.now - job.promised < HOLD_SECONDS:
+            _hold(board, job, eligible, free)
+        return _cannot_serve(board, job, eligible)
     bound = board.first and not _ends_in_time(board, job)
     allowed = board.free & ~board.kept if bound else board.free
     if (eligible & allowed).bit_count() >= job.least:
@@ -183,16 +198,25 @@ def _start(board: _Board, job: Waiting, eligible: int, allowed: int) -> None:
     board.starts.append(Start(job.name, floor.phones(chosen), floor.phones(spares)))
 
 
+def _hold(board: _Board, job: Waiting, eligible: int, free: int) -> None:
+    """Keep phones for a job that cannot start just now, if it is the first one."""
+    if not board.first:
+        board.held = True
+        _promise(board, job, eligible, free)
+
+
 def _promise(board: _Board, job: Waiting, eligible: int, free: int) -> str:
     """Keep phones for the job, and say until when."""
-    coming, at, blocking = 0, board.now, ""
+    coming, at, blocking = 0, max(board.now, job.not_before), ""
     for ends, bits, name in sorted(board.running, key=lambda run: run[0]):
+        if (coming | free).bit_count() >= job.least:
+            break
         if not bits & eligible:
             continue
         coming |= bits & eligible
-        at, blocking = ends, name
-        if (coming | free).bit_count() >= job.least:
-            break
+        at, blocking = max(ends, job.not_before), name
+    if eligible.bit_count() < job.least:
+        at, blocking = math.inf, "the phone that is missing"
     board.first = job.name
     more = f"{job.least} wanted, {free.bit_count()} free"
     if math.isinf(at):

@@ -31,7 +31,9 @@ CREATE TABLE jobs (
     phones TEXT, given REAL);
 """
 
-_MIGRATIONS = (_SCHEMA_1,)
+_SCHEMA_2 = "ALTER TABLE jobs ADD COLUMN promised REAL NOT NULL DEFAULT 0"
+
+_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
 SCHEMA_VERSION = len(_MIGRATIONS)
 
 LATE_SECONDS = 60.0 + FINISH_SECONDS
@@ -41,7 +43,7 @@ passed preflight, and it may take its time to end."""
 _BUSY_SECONDS = 20.0
 _COLUMNS = (
     "number, name, arrived, who, priority, least, most, spares, among, limit_seconds, resume, "
-    "tries, not_before, trouble, phones, given"
+    "tries, not_before, trouble, phones, given, promised"
 )
 
 
@@ -78,6 +80,8 @@ class Entry:
     """What the last of them failed with."""
     phones: tuple[str, ...] = ()
     given: float | None = None
+    promised: float = 0.0
+    """When it last was the first that waited, with phones enough that serve."""
 
     @property
     def waits(self) -> bool:
@@ -97,6 +101,7 @@ class Entry:
             limit_seconds=self.limit_seconds and self.limit_seconds + LATE_SECONDS,
             not_before=self.not_before,
             trouble=self.trouble,
+            promised=self.promised,
         )
 
 
@@ -170,6 +175,11 @@ class Queue:
             )
             return cursor.rowcount == 1
 
+    def promise(self, name: str, now: float) -> None:
+        """Note that it was the first that waited, with phones enough that serve."""
+        with self._transaction() as database:
+            database.execute("UPDATE jobs SET promised = ? WHERE name = ?", (now, name))
+
     def take_back(self, name: str, trouble: str, not_before: float) -> None:
         """Its start failed: it waits again, at its old place, and not before that moment."""
         with self._transaction() as database:
@@ -229,12 +239,13 @@ class Queue:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     (number, name, arrived, who, priority, least, most, spares, among, *rest) = row
-    (limit_seconds, resume, tries, not_before, trouble, phones, given) = rest
+    (limit_seconds, resume, tries, not_before, trouble, phones, given, promised) = rest
     return Entry(
         *(number, name, arrived, who, priority, least, most, spares, tuple(json.loads(among))),
         *(limit_seconds, resume, tries, not_before, trouble),
         tuple(json.loads(phones)) if phones else (),
         given,
+        promised,
     )
 
 

@@ -26,6 +26,9 @@ from fleetctl.state import PhoneFacts, State
 ADOPT_SECONDS = 10.0
 """Between two looks for runs of a terminal that has gone."""
 
+PROMISE_SECONDS = 60.0
+"""Between two notes of what is promised to whom."""
+
 PRUNE_SECONDS = 3600.0
 """Between two looks for runs that need not stay."""
 
@@ -92,12 +95,22 @@ class Service:
         waiting = [entry.waiting() for entry in entries if entry.waits]
         decision = decide(board.floor, waiting, board.running, board.unusable, moment)
         took = time.perf_counter() - began
+        self._note_promise(decision, entries, moment)
         for start in decision.starts:
             phones = (*start.phones, *start.spares)
             if self.queue.give(start.name, phones, moment):
                 self.say(f"{start.name} starts on {len(phones)} phones")
                 self._start_supervisor(start.name, moment)
         return Turn(moment, self.rack, facts, board, tuple(entries), decision, took)
+
+    def _note_promise(self, decision: Decision, entries: Iterable[Entry], now: float) -> None:
+        """It outlives this process; written down now and then only."""
+        promise = decision.promise
+        if promise is None or promise.held:
+            return
+        known = next(entry for entry in entries if entry.name == promise.name)
+        if now - known.promised >= PROMISE_SECONDS:
+            self.queue.promise(promise.name, now)
 
     def _keep_supervised(self, now: float) -> None:
         """Every job that has phones has a supervisor; what is over leaves the queue."""

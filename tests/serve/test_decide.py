@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from fleetctl.serve.decide import AGEING_SECONDS, Decision, Running, Waiting, decide
+from fleetctl.serve.decide import AGEING_SECONDS, HOLD_SECONDS, Decision, Running, Waiting, decide
 from fleetctl.serve.placement import Floor
 
 NOW = 1_000_000.0
@@ -102,6 +103,41 @@ def test_a_job_that_cannot_start_at_all_holds_up_nobody() -> None:
     assert decision.waits == {
         "all-of-them": "8 wanted, 5 can serve: phone001 drained; phone002, phone003 lost"
     }
+
+
+def test_what_was_kept_for_the_first_one_stays_kept_while_a_phone_flaps() -> None:
+    unusable = {"phone001": "lost"}
+    first = job("all-of-them", 1, 8, promised=NOW - 60)
+    later = [job("small", 2, 4), job("brief", 3, 1, limit_seconds=60.0)]
+
+    decision = decided([first, *later], [], unusable)
+
+    assert names(decision) == []
+    assert decision.promise is not None
+    assert (decision.promise.name, decision.promise.at, decision.promise.held) == (
+        *("all-of-them", None),
+        True,
+    )
+    assert decision.waits["small"] == (
+        "4 wanted; free phones are kept for all-of-them, which is first"
+    )
+    gone = decided([replace(first, promised=NOW - HOLD_SECONDS), *later], [], unusable)
+    assert names(gone) == ["small", "brief"]
+
+
+def test_an_old_job_keeps_phones_for_the_last_minutes_before_it_is_tried_again() -> None:
+    old = job("old", 1, 6, arrived=NOW - AGEING_SECONDS, not_before=NOW + 300)
+    brief, long = job("brief", 2, 4, limit_seconds=300.0), job("long", 3, 3)
+
+    decision = decided([old, brief, long])
+
+    assert names(decision) == ["brief"]  # it ends in time
+    assert decision.promise is not None
+    assert (decision.promise.name, decision.promise.at) == ("old", NOW + 300)
+    assert decision.waits["long"] == "3 wanted; free phones are kept for old, which is first"
+
+    much_later = replace(old, not_before=NOW + HOLD_SECONDS + 1)
+    assert names(decided([much_later, brief, long])) == ["brief", "long"]
 
 
 def test_a_start_that_failed_is_tried_again_later_and_holds_up_nobody() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -55,6 +55,9 @@ class World:
             self.running[job.name] = Running(job.name, (*start.phones, *start.spares), ends)
             self.ends[job.name] = self.now + (LONGEST_SECONDS if limit is None else limit)
         self.promise = decision.promise
+        if decision.promise is not None and not decision.promise.held:
+            first = self.waiting[decision.promise.name]
+            self.waiting[first.name] = replace(first, promised=self.now)
         return decision
 
     def check(self, decision: Decision) -> None:
@@ -138,6 +141,32 @@ class Queue(RuleBasedStateMachine):
     def a_start_failed(self, wanted: int, seconds: float) -> None:
         self.world.arrive(wanted, None, not_before=self.world.now + seconds)
 
+    @precondition(lambda self: self.world.waiting)
+    @rule(data=st.data(), seconds=st.sampled_from([60.0, 900.0]))
+    def one_is_tried_again_later(self, data: st.DataObject, seconds: float) -> None:
+        world = self.world
+        job = world.waiting[data.draw(st.sampled_from(sorted(world.waiting)))]
+        world.waiting[job.name] = replace(job, not_before=world.now + seconds)
+        world.promise = None
+
+    @rule(phone=PHONES)
+    def a_phone_flaps(self, phone: str) -> None:
+        """Away for a minute: what was kept for the first one stays so."""
+        world = self.world
+        if phone in world.drained:
+            return
+        first = world.promise.name if world.promise and not world.promise.held else None
+        world.drained.add(phone)
+        world.promise = None
+        world.pass_time(60.0)
+        decision = world.decide()
+        before = world.waiting[first].rank(world.now) if first in world.waiting else None
+        if before is not None and decision.promise is not None:
+            promised = world.waiting[decision.promise.name]
+            assert promised.rank(world.now) <= before, f"{promised.name} took the place of {first}"
+        world.drained.remove(phone)
+        world.promise = None
+
     @rule(seconds=st.sampled_from([1.0, 300.0, 600.0, 3600.0]))
     def time_passes(self, seconds: float) -> None:
         self.world.pass_time(seconds)
@@ -164,20 +193,34 @@ class Queue(RuleBasedStateMachine):
         self.world.decide()
 
     def teardown(self) -> None:
-        """Whatever stands in the queue gets its turn, though urgent ones keep coming."""
+        """Whatever stands in the queue gets its turn, though urgent ones keep coming, phones
+        flap, and starts fail."""
         world = self.world
         world.drained.clear()
         world.promise = None
-        old = set(world.waiting)
+        old, failed = set(world.waiting), set[str]()
         rounds = 0
         while old & world.waiting.keys():
             world.arrive(3, 1800.0, priority=MOST_URGENT)
             world.arrive(len(FLOOR.names), None, priority=MOST_URGENT)
-            world.decide()
-            world.pass_time(1800.0)
+            for part in range(6):
+                world.drained = {FLOOR.names[(rounds + part) % len(FLOOR.names)]}
+                world.promise = None
+                world.decide()
+                world.pass_time(60.0)
+                world.drained, world.promise = set(), None
+                for start in world.decide().starts:
+                    if start.name in old - failed:  # its first start comes to nothing
+                        failed.add(start.name)
+                        world.end(start.name)
+                        job = next(each for each in world.started if each.name == start.name)
+                        world.waiting[job.name] = replace(job, not_before=world.now + 30.0)
+                        world.promise = None
+                world.pass_time(240.0)
             rounds += 1
-            # Urgent for two steps less than their age: then each takes its turn of the longest.
-            turns = (len(old) + 6 * MOST_URGENT) * LONGEST_SECONDS / 1800
+            # Urgent for two steps less than their age: then each takes its turn of the longest,
+            # twice where its first start failed.
+            turns = (2 * len(old) + 6 * MOST_URGENT) * LONGEST_SECONDS / 1800
             assert rounds <= turns + 6 * MOST_URGENT, f"{old & world.waiting.keys()} starve"
 
 
