@@ -81,6 +81,16 @@ def _complete_words(ctx: click.Context, param: click.Parameter, text: str) -> li
     help="Holds the vault's password.",
 )
 @click.option("-J", "--ask-vault-pass", is_flag=True, help="Ask for the vault's password.")
+@click.option(
+    "--vault-id",
+    "vault_ids",
+    multiple=True,
+    metavar="LABEL@FILE",
+    help="A vault's password by its label.",
+)
+@click.option("-f", "--forks", type=click.IntRange(1), help="Phones at a time, at most.")
+@click.option("--start-at-task", metavar="NAME", help="Leave out what comes before this task.")
+@click.option("--flush-cache", is_flag=True, help="Forget what Ansible has kept of phones.")
 @click.option("-v", "--verbose", count=True, help="Show Ansible's own output; more v, more of it.")
 @click.option("--history", is_flag=True, help="List the last runs instead, newest first.")
 @output_option
@@ -96,15 +106,23 @@ def site(
     extra_vars: tuple[str, ...],
     vault_password_file: Path | None,
     ask_vault_pass: bool,
+    vault_ids: tuple[str, ...],
+    forks: int | None,
+    start_at_task: str | None,
+    flush_cache: bool,
     verbose: int,
     history: bool,
     output: str,
 ) -> int:
-    """Bring the rack to what the rack file says, by site.yml and with ansible-playbook's flags.
+    """Bring the rack to what the rack file says, by site.yml.
 
     PHASES are validate, bootstrap (only when named), controller, phones, release, monitoring,
     verify, or one role: termux, ssh, openmpi, exporter, roster. Without, all of them. `provision
     switches` is a command of its own.
+
+    The options but the last two are ansible-playbook's. What only lists (--list-tasks, --list-tags,
+    --list-hosts, --syntax-check) or asks as it goes (--step, -K) is for `ansible-playbook site.yml`
+    itself.
 
     Ctrl-C ends the run here and on the phones; the next one completes it. Phones that failed are
     `@last-failed` afterwards. Ends with 3 when some phones failed, 4 when none was reached, 5
@@ -129,8 +147,22 @@ def site(
         vault_password_file=vault_password_file,
         vault_password=secret,
         verbosity=verbose,
+        vault_ids=tuple(_vault_id(each) for each in vault_ids),
+        forks=forks,
+        start_at_task=start_at_task,
+        flush_cache=flush_cache,
     )
     return _provision(app, playbook, (*words, *_given(tags, skip_tags, limits)), output)
+
+
+def _vault_id(given: str) -> str:
+    """LABEL@FILE with the whole path. Raises UsageError."""
+    label, at, source = given.rpartition("@")
+    if not Path(source).is_file():
+        raise click.UsageError(
+            f"--vault-id {given}: there is no file {source}; -J asks for the password instead."
+        )
+    return f"{label}{at}{Path(source).absolute()}"
 
 
 def _limit(app: App, named: Sequence[str]) -> tuple[str, ...]:

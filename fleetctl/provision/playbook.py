@@ -52,6 +52,10 @@ class Playbook:
     vault_password_file: Path | None = None
     vault_password: str | None = field(default=None, repr=False)
     verbosity: int = 0
+    vault_ids: tuple[str, ...] = ()
+    forks: int | None = None
+    start_at_task: str | None = None
+    flush_cache: bool = False
 
     def arguments(self) -> list[str]:
         """ansible-playbook's own arguments. Pure."""
@@ -66,6 +70,11 @@ class Playbook:
         if self.vault_password_file is not None:
             words += ["--vault-password-file", str(self.vault_password_file.absolute())]
         words += ["--ask-vault-pass"] if self.vault_password is not None else []
+        for each in self.vault_ids:
+            words += ["--vault-id", each]
+        words += ["--forks", str(self.forks)] if self.forks is not None else []
+        words += ["--start-at-task", self.start_at_task] if self.start_at_task else []
+        words += ["--flush-cache"] if self.flush_cache else []
         words += [f"-{'v' * self.verbosity}"] if self.verbosity else []
         return [*words, self.playbook]
 

@@ -107,16 +107,23 @@ def test_phases_flags_and_node_sets_become_ansibles_arguments(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
+    secret = home / "secret"
+    secret.parent.mkdir(parents=True, exist_ok=True)
+    secret.touch()
     monkeypatch.setattr(provision, "_provision", lambda _, playbook, *__: asked.append(playbook))
     fleetctl(
         *("provision", "phones", "phone[001-002]", "verify", "-l", "phone003", "-C", "-D", "-vv"),
-        *("-e", "a=b", "--skip-tags", "monitoring"),
+        *("-e", "a=b", "--skip-tags", "monitoring", "-f", "20", "--flush-cache"),
+        *("--vault-id", f"rack@{secret}", "--start-at-task", "Bring packages"),
     )
     assert asked[0].arguments()[2:] == [
         *("--limit", "phone001,phone002,phone003", "--tags", "phones,verify"),
-        *("--skip-tags", "monitoring", "--check", "--diff", "--extra-vars", "a=b", "-vv"),
-        "site.yml",
+        *("--skip-tags", "monitoring", "--check", "--diff", "--extra-vars", "a=b"),
+        *("--vault-id", f"rack@{secret}", "--forks", "20", "--start-at-task", "Bring packages"),
+        *("--flush-cache", "-vv", "site.yml"),
     ]
+    refused = fleetctl("provision", "--vault-id", "rack@prompt").exception
+    assert "there is no file prompt" in str(getattr(refused, "message", refused))
 
 
 def test_history_is_a_table_or_a_document(home: Path) -> None:
