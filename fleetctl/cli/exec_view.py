@@ -7,7 +7,7 @@ from typing import Any
 
 from fleetctl.errors import ExitCode
 from fleetctl.rack.nodesets import fold, fold_sentences
-from fleetctl.remote.execute import NOT_FOUND, Executed
+from fleetctl.remote.execute import Executed, not_run
 
 MOST_NAMED = 3
 
@@ -48,12 +48,8 @@ def _sentences(name: str, outcome: Executed, command: str) -> Iterable[str]:
         yield str(outcome.error)
     elif outcome.interrupted and outcome.reached:
         yield f"{name}: interrupted"
-    elif outcome.exit_code == NOT_FOUND:
-        yield (
-            f"{name}: exit code {NOT_FOUND}: it lacks a command of `{_short(command)}`; a package "
-            "comes to all phones by `packages: {also: [NAME]}` in the rack file and `site.yml -t "
-            "termux`"
-        )
+    elif sentence := not_run(outcome.exit_code, command):
+        yield f"{name}: {sentence}"
     elif outcome.exit_code:
         yield f"{name}: exit code {outcome.exit_code}"
     if not outcome.cleared:
@@ -117,8 +113,3 @@ def as_json(rack: str, command: str, outcomes: Mapping[str, Executed]) -> dict[s
 
 def _ended(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
-
-
-def _short(command: str) -> str:
-    first = command.strip().splitlines()[0] if command.strip() else command
-    return first if len(first) <= 40 else f"{first[:39]}…"

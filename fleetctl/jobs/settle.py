@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fleetctl.errors import FleetError
 from fleetctl.jobs import checkpoints, onphone
 from fleetctl.jobs.cooling import cool_down
+from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.probes import Blame
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.verdict import Evidence, Verdict, judge
@@ -98,6 +101,7 @@ async def clear_up(
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
         stop_reason=run.stop_reason,
+        command=_command(run),
         came_back=_came_back(run),
         full=frozenset() if len(done) == len(phones) else await _full(fleet, reachable),
     )
@@ -125,6 +129,14 @@ def _came_back(run: RunFolder) -> set[str]:
         elif event["kind"] == "back":
             found.clear()
     return found
+
+
+def _command(run: RunFolder) -> str:
+    """The program of a person's own that the run's ranks run, if any."""
+    try:
+        return shlex.join(read_job(run.job_file).command or [])
+    except (FleetError, OSError):
+        return ""
 
 
 async def _full(fleet: Fleet, phones: Sequence[str]) -> frozenset[str]:

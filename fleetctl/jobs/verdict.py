@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from fleetctl.rack.nodesets import fold
+from fleetctl.remote.execute import not_run
 from trainer.formats import Final
 
 BLOCKED_CALL_CODE = 159
@@ -43,6 +45,8 @@ class Evidence:
     """Phones whose connection broke while the run went on, and was made anew."""
     full: Set[str] = frozenset()
     """Phones without any free storage."""
+    command: str = ""
+    """What its ranks run, if that is not the trainer."""
     stop_reason: str = "stopped by the operator"
     """Why it was stopped, if it was."""
 
@@ -147,6 +151,8 @@ def _reason(evidence: Evidence) -> tuple[str, Cause]:
         ), "program"
     failed = {r: f for r, f in sorted(evidence.finals.items()) if f.status == "failed"}
     # A rank that lost its neighbour fails too; the one with a cause of its own comes first.
+    if told := _not_run(evidence, failed):
+        return told, "program"
     for rank, final in failed.items():
         if final.reason and not _secondary(final.reason):
             return f"{evidence.phones[rank]} (rank {rank}): {final.reason}", "program"
@@ -160,6 +166,24 @@ def _reason(evidence: Evidence) -> tuple[str, Cause]:
     rank, final = next(iter(failed.items()))
     told = f"{evidence.phones[rank]} (rank {rank}): {final.reason or 'failed without a reason'}"
     return told, "unknown"
+
+
+def _not_run(evidence: Evidence, failed: Mapping[int, Final]) -> str | None:
+    """What to do where phones could not run the command at all."""
+    phones: dict[int, list[str]] = {}
+    for rank, final in failed.items():
+        if evidence.command and (code := _EXIT_CODE.fullmatch(final.reason or "")):
+            phones.setdefault(int(code[1]), []).append(evidence.phones[rank])
+    sentences = [
+        f"{fold(names)}: {sentence}"
+        for code, names in sorted(phones.items(), reverse=True)
+        if (sentence := not_run(code, evidence.command))
+    ]
+    return "; ".join(sentences) or None
+
+
+_EXIT_CODE = re.compile(r"exit code (\d+)")
+"""All that the script of a rank knows of a program that is not the trainer."""
 
 
 def _secondary(reason: str) -> bool:

@@ -33,6 +33,9 @@ END_LIMIT_SECONDS = 5.0
 NOT_FOUND = 127
 """The exit code of a shell that has no such command."""
 
+CANNOT_RUN = 126
+"""The exit code of a shell that found the command, and may not or cannot run it."""
+
 _PIECE_BYTES = 64 * 1024
 
 type Stream = Literal["stdout", "stderr"]
@@ -274,3 +277,21 @@ def _status(process: asyncssh.SSHClientProcess[bytes]) -> int | None:
         return None
     code = process.returncode
     return 128 - code if code is not None and code < 0 else process.exit_status
+
+
+def not_run(exit_code: int | None, command: str) -> str | None:
+    """What to do about a command that a phone's shell could not run; None if it did run."""
+    first = command.strip().splitlines()[0] if command.strip() else command
+    shown = first if len(first) <= 40 else f"{first[:39]}…"
+    if exit_code == NOT_FOUND:
+        return (
+            f"exit code {NOT_FOUND}: it lacks a command of `{shown}`; a package comes to all "
+            "phones by `packages: {also: [NAME]}` in the rack file and `site.yml -t termux`"
+        )
+    if exit_code == CANNOT_RUN:
+        return (
+            f"exit code {CANNOT_RUN}: a command of `{shown}` is there but cannot be run: not "
+            "executable, or made for another system; call a script by its interpreter, such as "
+            "`python FILE` or `sh FILE`"
+        )
+    return None

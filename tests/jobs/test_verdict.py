@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fleetctl.jobs.verdict import Evidence, Verdict, judge
 from trainer.formats import Final
 
@@ -39,6 +41,20 @@ def test_mpiruns_zero_without_every_word_is_failure() -> None:
     verdict = judged([final(0), final(1)], log="----\nprted lost\n----\n")
     assert verdict.state == "failed"
     assert verdict.reason == "no final record from phone003; mpirun ended with 0: prted lost"
+
+
+@pytest.mark.parametrize(
+    ("code", "cure"), [(127, "`packages: {also: [NAME]}`"), (126, "call a script by its interp")]
+)
+def test_a_command_that_phones_cannot_run_is_named_with_what_to_do(code: int, cure: str) -> None:
+    lacking = [final(rank, "failed", f"exit code {code}") for rank in (0, 2)]
+    others = final(1, "failed", "exit code 143")
+    verdict = judged([*lacking, others], mpirun_code=code, command="iperf4 -s")
+    assert (verdict.state, verdict.cause, verdict.culprits) == ("failed", "program", {})
+    assert verdict.reason is not None
+    assert verdict.reason.startswith(f"phone[001,003]: exit code {code}: ")
+    assert "`iperf4 -s`" in verdict.reason
+    assert cure in verdict.reason
 
 
 def test_a_phone_that_does_not_answer_is_the_reason_and_becomes_suspect() -> None:
