@@ -40,8 +40,10 @@ def untagged(line: str, phones: tuple[str, ...]) -> tuple[int | None, str]:
 class Screen:
     """The terminal of a run. A terminal that has gone away is no reason to fail."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, for_program: bool = False) -> None:
+        """`for_program`: stdout is left to one document."""
         self._console = progress()
+        self._for_program = for_program
         self._status: Status | None = None
         self._began = time.monotonic()
         self._printed = 0.0
@@ -63,6 +65,10 @@ class Screen:
             self._console.print(text, markup=False, soft_wrap=True)
         except OSError:
             self._clear()
+
+    def word(self, text: str) -> None:
+        """What a run says on stdout."""
+        click.echo(text, err=self._for_program)
 
     def status(self, text: str) -> None:
         """The live line."""
@@ -90,7 +96,7 @@ class Screen:
             said, text = untagged(line, phones)
             if rank is None or said == rank:
                 with suppress(OSError):  # `| head` has seen enough; the run goes on
-                    click.echo(text)
+                    self.word(text)
 
         watch.on_progress = on_progress
         watch.on_remark = self.remark
@@ -102,7 +108,7 @@ class Screen:
         """The outcome: one line on stdout, the reason and what to try on stderr."""
         self._clear()
         accuracy = verdict.test_accuracy
-        click.echo(
+        self.word(
             f"{run.name} {verdict.state}"
             + (f", test accuracy {accuracy:.2%}" if accuracy is not None else "")
         )

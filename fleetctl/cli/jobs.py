@@ -46,7 +46,7 @@ def command(app: App, ctx: click.Context, run_name: str | None, prune: bool, out
     if run_name is None:
         _list(app, known, output)
     else:
-        _tell(app, run_name, output)
+        tell(app, run_name, output)
 
 
 async def _prune(app: App, run_name: str | None, output: str) -> ExitCode:
@@ -112,7 +112,8 @@ def _list(app: App, known: Sequence[RunFolder], output: str) -> None:
             click.echo(f"{summary.name}: {summary.reason.splitlines()[0]}")
 
 
-def _tell(app: App, name: str, output: str) -> None:
+def tell(app: App, name: str, output: str) -> None:
+    """Print all of one job or run."""
     from fleetctl.cli.jobs_view import queue_lines, run_json, run_lines
     from fleetctl.jobs import runs
     from fleetctl.serve.outlook import outlook

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.jobs import tell
 from fleetctl.cli.output import print_json
 from fleetctl.errors import ExitCode
 
@@ -55,12 +56,13 @@ def command(ctx: click.Context, app: App, **options: Any) -> None:
     fleetctl launch -n 4 -- python train.py      files named in the command go along
     fleetctl launch --resume digits-1            on as many ready phones as it had, or fewer
     fleetctl launch --queue -p 2 --time-limit 4h job.yml
+
+    With -o json stdout has one document at the end, that of `fleetctl jobs RUN -o json`, and what
+    ranks print is left to `fleetctl logs`.
     """
     from fleetctl.cli.queueing import exit_code
     from fleetctl.jobs.foreground import Foreground
 
-    if options["output"] == "json" and not options["dry_run"]:
-        raise click.UsageError("-o json shows the plan of --dry-run; give both.")
     request = _request(app, ctx.meta.get("program"), options)
     if not options["dry_run"] and (options["queue"] or _served(app)):
         ctx.exit(_through_the_queue(app, request, options))
@@ -133,12 +135,17 @@ def _through_the_queue(app: App, request: Request, options: dict[str, Any]) -> E
     from fleetctl.cli.output import progress
 
     run = queueing.enqueue(app, request)
+    code, json = ExitCode.DONE, options["output"] == "json"
     if not options["queue"] and not options["detach"]:
-        return queueing.exit_code(queueing.follow(app, run))
-    if not _served(app):
-        progress().print("nobody serves this rack: it waits until `fleetctl serve` runs")
-    click.echo(run.name)
-    return ExitCode.DONE
+        code = queueing.exit_code(queueing.follow(app, run, for_program=json))
+    else:
+        if not _served(app):
+            progress().print("nobody serves this rack: it waits until `fleetctl serve` runs")
+        if not json:
+            click.echo(run.name)
+    if json:
+        tell(app, run.name, "json")
+    return code
 
 
 async def _launch(
@@ -151,7 +158,8 @@ async def _launch(
     from fleetctl.remote import Fleet
 
     with ExitStack() as stack:
-        screen = stack.enter_context(Screen())
+        json = options["output"] == "json"
+        screen = stack.enter_context(Screen(for_program=json))
         async with Fleet(app.rack, app.paths) as fleet:
             room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
             if options["dry_run"]:
@@ -168,7 +176,10 @@ async def _launch(
                 )
             if options["detach"]:
                 screen.remark(f"nobody supervises it until `fleetctl logs -f {run.name}`")
-                click.echo(run.name)
+                if json:
+                    tell(app, run.name, "json")
+                else:
+                    click.echo(run.name)
                 return None
             screen.remark(
                 "nobody serves this rack, so it is supervised from this terminal: "
@@ -183,6 +194,8 @@ async def _launch(
                 screen.remark(f"{run.name} goes on; `fleetctl logs -f {run.name}` follows it again")
                 raise
     screen.conclude(run, verdict)
+    if json:
+        tell(app, run.name, "json")
     return verdict
 
 

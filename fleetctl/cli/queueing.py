@@ -7,8 +7,6 @@ import getpass
 import time
 from typing import TYPE_CHECKING
 
-import click
-
 from fleetctl.cli.common import App
 from fleetctl.errors import ExitCode
 
@@ -33,11 +31,11 @@ def enqueue(app: App, request: Request) -> RunFolder:
     return RunFolder(app.paths.runs / entry.name)
 
 
-def follow(app: App, run: RunFolder) -> Verdict | None:
+def follow(app: App, run: RunFolder, *, for_program: bool = False) -> Verdict | None:
     """Show the job until it is over. Ctrl-C stops it; None when it was stopped before it ran."""
     from fleetctl.cli.follow import Screen
 
-    with Screen() as screen:
+    with Screen(for_program=for_program) as screen:
         screen.remark(f"{run.name} is queued; closing this terminal leaves it, Ctrl-C stops it")
         try:
             _until_begun(app, run, screen)
@@ -105,7 +103,7 @@ class _Reader:
             words = whole_lines(run.log_file)
             phones = run.summary().phones
             for line in words[self._words :]:
-                click.echo(untagged(line, phones)[1])
+                screen.word(untagged(line, phones)[1])
             self._words = len(words)
 
 
