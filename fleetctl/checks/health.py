@@ -43,6 +43,8 @@ def keep(
         if answered[name] is not False:
             status = worst(outcome.result for outcome in found)
             told = [o.result.message for o in found if o.result.status == status != "OK"]
+            if status == "UNKNOWN" and facts[name].reached and not facts[name].problem:
+                status = "WARN"  # it was looked at, and does not tell everything
             healths[name] = Health(status, "; ".join(told), now, who)
     state.record_healths(healths)
     _drain(state, outcomes)

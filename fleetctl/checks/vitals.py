@@ -14,12 +14,24 @@ from fleetctl.rack.variables import REVOCATIONS_FILE
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
 
+_STARTED = "sed 's/.*) //' | cut -d' ' -f20 | grep -x '[0-9][0-9]*' | sort -n | head -n 1"
+"""Shell: when the oldest of the processes whose /proc/PID/stat come in began, in ticks since the
+phone's start. Android shows an app its own only, and when the phone itself started not at all."""
+
+_TICKS_PER_SECOND = 100
+"""Of /proc, on Android and Linux alike."""
+
 PROBE = f"""
-echo "$(date +%s) $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null)"
+now=$(cat /proc/self/stat 2>/dev/null | {_STARTED})
+first=$(cat /proc/[0-9]*/stat 2>/dev/null | {_STARTED})
+up=-
+[ -n "$now" ] && [ -n "$first" ] && up=$((now - first))
+echo "$(date +%s) $up $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null)"
 cat phonerack/exporter/snapshot.json 2>/dev/null || true
 """
-"""Prints the phone's own time and the version of its list of revoked keys on one line, then what
-its exporter last read. A bare phone has neither list nor exporter."""
+"""Prints the phone's own time, for how long its oldest process has been running, and the version of
+its list of revoked keys on one line, then what its exporter last read. A bare phone has neither
+list nor exporter."""
 
 PROBE_LIMIT_SECONDS = 5.0
 
@@ -45,6 +57,8 @@ class Vitals:
     cpus: int | None = None
     revocations: int | None = None
     """Version of its list of revoked keys."""
+    up_seconds: float | None = None
+    """For how long the oldest of its processes has been running: all began anew after a restart."""
 
 
 async def look(fleet: Fleet, names: Iterable[str]) -> dict[str, Vitals]:
@@ -63,11 +77,14 @@ def read(name: str, result: Result) -> Vitals:
     if result.error is not None:
         return Vitals(reached=result.error.reached, problem=str(result.error))
     first, _, snapshot = result.stdout.partition("\n")
-    clock, _, octets = first.partition(" ")
+    clock, _, rest = first.partition(" ")
+    ticks, _, octets = rest.partition(" ")
+    up_seconds = int(ticks) / _TICKS_PER_SECOND if ticks.isdigit() else None
     version = octets.replace(" ", "")
     # A list that was cut off has no version; sshd then lets nobody in, but this session is older.
     revocations = int(version, 16) if len(version) == 16 else None
-    return replace(_from_snapshot(name, clock, snapshot), revocations=revocations)
+    found = _from_snapshot(name, clock, snapshot)
+    return replace(found, revocations=revocations, up_seconds=up_seconds)
 
 
 def _from_snapshot(name: str, clock: str, snapshot: str) -> Vitals:

@@ -86,7 +86,11 @@ async def _look(app: App, names: list[str]) -> dict[str, Vitals]:
 
 def _record(app: App, vitals: dict[str, Vitals]) -> None:
     answered = {name: look.reached for name, look in vitals.items() if look.reached is not None}
-    app.state.record_contact(answered, why={name: look.problem for name, look in vitals.items()})
+    app.state.record_contact(
+        answered,
+        why={name: look.problem for name, look in vitals.items()},
+        up_seconds={name: look.up_seconds for name, look in vitals.items()},
+    )
     app.state.record_revocations(
         {name: look.revocations for name, look in vitals.items() if look.revocations is not None}
     )

@@ -13,6 +13,10 @@ NEEDS_HANDS_AFTER_SECONDS = 900.0
 """A phone that has not answered for so long will not come back by itself."""
 
 
+RESTART_SLACK_SECONDS = 10.0
+"""What its processes may be younger than the last contact without that the phone has restarted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drain:
     """A reason why a phone takes no new jobs. `who` is a person, or the check that set it.
@@ -58,21 +62,32 @@ class Allocation:
 @dataclass(frozen=True, slots=True)
 class Contact:
     """`seen`: when it last answered. `missed_since`: first of the tries it has not answered
-    since then, `why` the last of them failed. `returned`: when it last answered after such a gap.
-    None: never."""
+    since then, `why` the last of them failed. `returned`: when it last answered after such a gap,
+    or after a restart that nobody has seen. None: never."""
 
     seen: float | None = None
     missed_since: float | None = None
     returned: float | None = None
     why: str | None = None
 
-    def after(self, reached: bool, now: float, why: str | None = None) -> Contact:
-        """This contact after one more try."""
+    def after(
+        self, reached: bool, now: float, why: str | None = None, up_seconds: float | None = None
+    ) -> Contact:
+        """This contact after one more try. `up_seconds`: for how long what is oldest on the phone
+        has been running."""
         if not reached:
             missed = now if self.missed_since is None else self.missed_since
             return Contact(self.seen, missed, self.returned, why or self.why)
-        came_back = self.missed_since is not None and self.seen is not None
+        came_back = self.seen is not None and (
+            self.missed_since is not None or self.restarted(now, up_seconds)
+        )
         return Contact(now, None, now if came_back else self.returned)
+
+    def restarted(self, now: float, up_seconds: float | None) -> bool:
+        """Whether all that runs on the phone is younger than the last contact."""
+        if self.seen is None or up_seconds is None:
+            return False
+        return up_seconds + RESTART_SLACK_SECONDS < now - self.seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +141,9 @@ def derive(facts: PhoneFacts, now: float) -> PhoneState:
     """The state of a phone. It is never stored, so no event can forget to update it.
 
     A drain stays until somebody lifts it, or its time is over, whatever else happens to the phone.
-    A phone that was
-    away, or that nobody has seen yet, is suspect until a health check since then was good; one
-    that would still accept revoked keys is suspect until it has the new list.
+    A phone that was away, or has restarted, or that nobody has seen yet, is suspect until a health
+    check since then was good; one that would still accept revoked keys is suspect until it has the
+    new list. A look that could not tell how it is is no good one.
     """
     if any(drain.holds(now) for drain in facts.drains):
         return "draining" if facts.run else "drained"
@@ -141,7 +156,8 @@ def derive(facts: PhoneFacts, now: float) -> PhoneState:
         return "suspect"
     if health is not None and health.status == "CRITICAL":
         return "suspect"
-    if health is not None and (contact.returned is None or health.time >= contact.returned):
+    good = health is not None and health.status in ("OK", "WARN")
+    if good and health and (contact.returned is None or health.time >= contact.returned):
         return "ready"
     never_away = contact.seen is not None and contact.returned is None
     return "ready" if never_away else "suspect"

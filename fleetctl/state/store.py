@@ -123,10 +123,13 @@ class State:
         self.record_healths({phone: found})
 
     def record_healths(self, healths: Mapping[str, Health]) -> None:
-        """`record_health` of many; what is as before is no event."""
+        """`record_health` of many; what is as before is no event, and a look that could not tell
+        takes the place of no other."""
         with self._database.transaction() as database:
             before = rows.healths(database)
             for phone, found in healths.items():
+                if found.status == "UNKNOWN" and phone in before:
+                    continue
                 who = found.who or self._who
                 rows.put(database, "health", phone, found.status, found.message, found.time, who)
                 known = before.get(phone)
@@ -140,17 +143,26 @@ class State:
         now: float | None = None,
         *,
         why: Mapping[str, str | None] | None = None,
+        up_seconds: Mapping[str, float | None] | None = None,
     ) -> None:
-        """Note which phones answered just now over ssh and which did not, and why not."""
-        moment, reasons = _time(now), why or {}
+        """Note which phones answered just now over ssh and which did not, and why not.
+
+        `up_seconds`: for how long phones have been running, where they told.
+        """
+        moment, reasons, up = _time(now), why or {}, up_seconds or {}
         with self._database.transaction() as database:
             before = rows.contacts(database)
             for phone, reached in answered.items():
                 known = before.get(phone, Contact())
-                after = known.after(reached, moment, reasons.get(phone))
+                restarted = reached and known.restarted(moment, up.get(phone))
+                after = known.after(reached, moment, reasons.get(phone), up.get(phone))
                 rows.put(database, "contacts", phone, *astuple(after))
-                if kind := _contact_event(known, after):
-                    told = after.why or "" if kind == "lost" else ""
+                kind = _contact_event(known, after)
+                if kind is None and restarted:
+                    kind = "answered"
+                if kind:
+                    told = "after a restart" if restarted else ""
+                    told = after.why or "" if kind == "lost" else told
                     history.note(database, [Event(phone, moment, kind, self._who, told)])
 
     def record_adb(self, answered: Mapping[str, bool], now: float | None = None) -> None:

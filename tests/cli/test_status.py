@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from io import StringIO
 from ipaddress import IPv4Network
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -60,10 +62,22 @@ def test_the_version_of_the_list_of_revoked_keys_is_seen_whatever_the_exporter_s
     def seen(first_line: str) -> int | None:
         return vitals_module.read("phone001", Result(0, f"{first_line}\n")).revocations
 
-    assert seen("502 0000000000000003") == 3
-    assert seen("502 00000000") is None
-    assert seen("502 ") is None
+    assert seen("502 - 0000000000000003") == 3
+    assert seen("502 1234 0000000000000003") == 3
+    assert seen("502 - 00000000") is None
+    assert seen("502 - ") is None
     assert vitals_module.read("phone001", Result(0, snapshot())).revocations is None
+
+
+def test_a_phone_tells_for_how_long_its_oldest_process_runs() -> None:
+    said = subprocess.check_output(["sh", "-c", vitals_module.PROBE], text=True)
+    up_seconds = vitals_module.read("phone001", Result(0, said)).up_seconds
+    with Path("/proc/uptime").open() as file:
+        assert up_seconds is not None
+        assert 0 < up_seconds <= float(file.read().split()[0])
+    without = vitals_module.PROBE.replace("/proc/", "/none/")
+    said = subprocess.check_output(["sh", "-c", without], text=True, stderr=subprocess.DEVNULL)
+    assert vitals_module.read("phone001", Result(0, said)) == Vitals(reached=True)
 
 
 def test_a_phone_that_is_silent_over_ssh_and_answers_over_adb_needs_no_walk() -> None:

@@ -119,6 +119,28 @@ class Fleet(RuleBasedStateMachine):
         self.phone_is_asked(phone, answers=True)
         assert not known or self.seen(phone) != "ready"
 
+    @rule(phone=phones, away=st.sampled_from([15.0, 600.0]))
+    def phone_restarts_between_two_looks(self, phone: str, away: float) -> None:
+        known = phone in self.met
+        self.now += away
+        self.state.record_contact({phone: True}, self.now, up_seconds={phone: 1.0})
+        if known:
+            self.needs_look.add(phone)
+        self.met.add(phone)
+        self.missing.discard(phone)
+
+    @rule(phone=phones, since=st.sampled_from([0.0, 5.0]))
+    def phone_is_asked_how_long_it_runs(self, phone: str, since: float) -> None:
+        """One that has run since about the last contact has not restarted."""
+        contact = self.state.phones(self.now).get(phone, PhoneFacts()).contact
+        if contact.seen is None or phone in self.missing:
+            return
+        self.now += 60.0
+        before = self.seen(phone)
+        up = max(self.now - contact.seen - since, 0.0)
+        self.state.record_contact({phone: True}, self.now, up_seconds={phone: up})
+        assert (self.seen(phone) == "suspect") == (before == "suspect")
+
     @rule(phone=phones, status=st.sampled_from(["OK", "WARN", "CRITICAL", "UNKNOWN"]))
     def phone_is_looked_at(
         self, phone: str, status: Literal["OK", "WARN", "CRITICAL", "UNKNOWN"]
@@ -126,7 +148,7 @@ class Fleet(RuleBasedStateMachine):
         self.state.record_health(phone, status, "", self.now)
         if status == "CRITICAL":
             self.needs_look.add(phone)
-        else:
+        elif status != "UNKNOWN":
             self.needs_look.discard(phone)
 
     @rule(run=runs, wanted=st.lists(phones, min_size=1, max_size=2, unique=True))
