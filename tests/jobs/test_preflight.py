@@ -205,6 +205,20 @@ def test_only_silence_counts_as_no_contact(
         assert derive(known, time.time()) == ("lost" if answered is False else "suspect")
 
 
+def test_a_phone_that_was_looked_at_and_does_not_tell_everything_is_ready(tmp_path: Path) -> None:
+    untold = replace(
+        GOOD, name="phone001", readings=replace(GOOD.readings, temperature_celsius=None)
+    )
+    with State(tmp_path / "state.db") as state:
+        for answers in (True, False, True):
+            state.record_contact({"phone001": answers})
+        keep(state, {"phone001": untold}, judge({"phone001": untold}, RACK))
+        known = state.phones()["phone001"]
+        assert known.health is not None
+        assert (known.health.status, derive(known, time.time())) == ("WARN", "ready")
+        assert "not told" in known.health.message
+
+
 def test_open_mpi_of_another_version_beside_the_others_is_named() -> None:
     versions = {"phone001": "5.0.11", "phone002": "5.0.8", "phone003": "5.0.11"}
     facts = {
