@@ -23,17 +23,18 @@ async def grow(
     watch: Watch,
     want: int,
     again: Again,
-    may_grow: Callable[[], bool] = lambda: True,
+    may_grow: Callable[[Collection[str]], bool] = lambda _: True,
 ) -> None:
     """Wait for phones that are ready and pass preflight, then for the next checkpoint, and end the
     attempt there. Returns when the run has enough of them."""
     lacking = want - len(watch.phones)
     while lacking > 0:
         await asyncio.sleep(LOOK_SECONDS)
-        if watch.tracker.remaining_seconds < WORTH_SECONDS or not may_grow():
+        if watch.tracker.remaining_seconds < WORTH_SECONDS:
             continue
         choice = choose.candidates(room.rack, room.state.phones(), time.time(), again.pool, again)
-        ready = await _passing(room, [p for p in choice.first if p not in watch.phones][:lacking])
+        more = [p for p in choice.first if p not in watch.phones][:lacking]
+        ready = await _passing(room, more) if may_grow(more) else []
         if ready:
             await _next_checkpoint(watch)
             found = "phone is" if len(ready) == 1 else "phones are"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -60,7 +60,7 @@ async def carry(
     *,
     dress: Callable[[Watch], Watch] = undressed,
     stop_requested: asyncio.Event | None = None,
-    may_grow: Callable[[], bool] = lambda: True,
+    may_grow: Callable[[Collection[str]], bool] = lambda _: True,
     offered: tuple[str, ...] = (),
     give_back: Callable[[str], None] | None = None,
 ) -> Verdict:
@@ -71,7 +71,7 @@ async def carry(
     `offered`: a further attempt begins with these first, which are kept for it. `give_back`: who
     waits in its place once it has waited for phones for too long, called with the reason; the run
     is not over then, holds nothing, and goes on when `carry` is called again.
-    `may_grow`: whether it may take in more phones now; others may wait for them.
+    `may_grow`: whether it may take in these phones now; others may wait for them.
     The caller holds `run.supervise()`. `dress` gives the supervision of each attempt its callbacks.
     Once `stop_requested` is set, or a person's wish for it stands in the run's events, the run is
     stopped everywhere. Cancelling leaves the run as it is, to be carried on by another call. Raises
@@ -96,7 +96,7 @@ class _Carrier:
     run: RunFolder
     dress: Callable[[Watch], Watch]
     stop: asyncio.Event
-    may_grow: Callable[[], bool]
+    may_grow: Callable[[Collection[str]], bool]
     offered: tuple[str, ...]
     give_back: Callable[[str], None] | None
     trains: bool = field(init=False)

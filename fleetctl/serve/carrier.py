@@ -11,6 +11,7 @@ import asyncio
 import signal
 import sys
 import time
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,8 @@ from fleetctl.jobs.launch import Request, Room
 from fleetctl.jobs.runs import RunFolder, Supervised
 from fleetctl.rack import InputError, RackPaths, load_rack
 from fleetctl.remote import Fleet
+from fleetctl.serve.board import board_of
+from fleetctl.serve.decide import wanted
 from fleetctl.serve.enqueue import end_unstarted
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import Drained, Held, State
@@ -65,10 +68,9 @@ class Carrier:
                     self.room,
                     self.run,
                     stop_requested=self.stop_requested,
-                    # Free phones are theirs who wait.
                     offered=entry.phones if entry else (),
                     give_back=self._wait_again if entry else None,
-                    may_grow=lambda: not any(entry.waits for entry in self.queue.jobs()),
+                    may_grow=self._may_grow,
                 )
             if not self.run.summary().over:
                 return
@@ -118,6 +120,13 @@ class Carrier:
         self.room.remark(f"{self.run.name} was not started: {problem}")
         why = " ".join(str(problem).split())
         self.queue.take_back(self.run.name, why[:500], time.time() + pause)
+
+    def _may_grow(self, phones: Collection[str]) -> bool:
+        """Free phones are theirs who wait, if they can start with them."""
+        entries, now = self.queue.jobs(), time.time()
+        board = board_of(self.room.rack, self.room.state.phones(), entries, {}, now)
+        waiting = [entry.waiting() for entry in entries if entry.waits]
+        return not wanted(board.floor, waiting, board.unusable, phones, now)
 
     def _wait_again(self, why: str) -> None:
         """It has waited for phones in vain: others may have those that it held, until it is its

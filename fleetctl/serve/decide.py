@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleetctl.serve.placement import Floor
@@ -145,6 +145,26 @@ def decide(
     if board.first:
         promise = Promise(board.first, floor.phones(board.kept), board.kept_until, board.held)
     return Decision(tuple(board.starts), waits, promise)
+
+
+def wanted(
+    floor: Floor,
+    waiting: Sequence[Waiting],
+    unusable: Mapping[str, str],
+    phones: Collection[str],
+    now: float,
+) -> bool:
+    """Whether a job that waits could use one of these phones: it may have them, and enough phones
+    serve, or have done so a moment ago, for that it can start at all."""
+    usable = floor.bits(floor.names) & ~floor.bits(unusable)
+    offered = floor.bits(phones)
+    for job in waiting:
+        may_have = floor.bits(job.among) if job.among else floor.bits(floor.names)
+        can_start = (usable & may_have).bit_count() >= job.least
+        soon = job.not_before - now <= HOLD_SECONDS
+        if may_have & offered and soon and (can_start or now - job.promised < HOLD_SECONDS):
+            return True
+    return False
 
 
 def _try(board: _Board, job: Waiting) -> str | None:

@@ -160,6 +160,25 @@ def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(
     assert [entry.name for entry in paper.queue.jobs()] == [later]
 
 
+def test_a_run_may_grow_while_those_who_wait_cannot_use_the_phones(paper: Any) -> None:
+    fleet: Any = None
+    room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+    carrier = Carrier(paper.queue, room, paper.run("any-1"))
+    assert carrier._may_grow(["phone008"])
+
+    paper.state.drain(["phone001"], "ada", "battery swollen")
+    paper.enqueue("8")  # can never start as it is
+    paper.enqueue("phone[002-003]")
+    assert carrier._may_grow(["phone008"])
+    assert not carrier._may_grow(["phone003", "phone008"])
+
+    backs_off = paper.enqueue("2").name
+    assert not carrier._may_grow(["phone008"])
+    paper.queue.give(backs_off, ["phone007", "phone008"])
+    paper.queue.take_back(backs_off, "the mirror is full", time.time() + 1800)
+    assert carrier._may_grow(["phone008"])
+
+
 def test_one_that_was_taken_out_meanwhile_does_not_start(paper: Any, started: Any) -> None:
     name = given(paper)
     paper.queue.remove(name)
