@@ -29,7 +29,7 @@ MOST_RUNS = 500
 """Beyond so many, a day is enough: within it, failures of phones still count."""
 
 KEPT_ON_PHONE = 5
-"""Folders of runs that are over; what they held is on the controller."""
+"""Folders of runs that are over; what they held is on the controller. So do those of a day."""
 
 STRANGE_SECONDS = 7 * 86400.0
 """What this controller knows nothing of stays so long on a phone."""
@@ -113,7 +113,7 @@ def leftovers(
                 gone.append(name)
         elif run.ended is not None and not run.wanted:
             seen += 1
-            if seen > kept_on_phone:
+            if seen > kept_on_phone and now - moment > 86400.0:
                 gone.append(name)
     return gone
 

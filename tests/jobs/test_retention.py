@@ -94,8 +94,9 @@ KNOWN = {
 
 def test_a_phone_keeps_the_newest_and_what_is_wanted() -> None:
     listing = ["2000000", *[f"{1000 + n} a-{n}" for n in range(1, 9)]]
+    listing += ["1999000 a-7.2"]  # of today
     listing += ["900 a-8.2", "10 b-1", "10 b-1.stage", "10 c-1.3"]
-    assert leftovers("\n".join(listing), KNOWN) == ["a-3", "a-2", "a-1", "a-8.2"]
+    assert leftovers("\n".join(listing), KNOWN) == ["a-4", "a-3", "a-2", "a-1", "a-8.2"]
 
 
 def test_what_nobody_knows_stays_a_week_by_the_phones_own_clock() -> None:
