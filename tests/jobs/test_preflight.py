@@ -206,9 +206,7 @@ def test_only_silence_counts_as_no_contact(
 
 
 def test_a_phone_that_was_looked_at_and_does_not_tell_everything_is_ready(tmp_path: Path) -> None:
-    untold = replace(
-        GOOD, name="phone001", readings=replace(GOOD.readings, temperature_celsius=None)
-    )
+    untold = replace(GOOD, readings=replace(WELL, temperature_celsius=None))
     with State(tmp_path / "state.db") as state:
         for answers in (True, False, True):
             state.record_contact({"phone001": answers})
