@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +24,15 @@ from trainer.formats import (
     IterationEvent,
     Plan,
     Progress,
+    SharesEvent,
     StartEvent,
 )
+from trainer.heat import Shares
+from trainer.measure.heat import Thermometer
 from trainer.optimizers import Loss, build_optimizer, build_scheduler, scaled_rates, with_heads
 from trainer.report import Reporter
 from trainer.schedule import Schedule, linear_scale
-from trainer.shares import equal_shares, largest_remainder, part_of, smallest_part
+from trainer.shares import equal_shares, part_of, smallest_part
 from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
@@ -53,14 +58,19 @@ class Training:
         self._plan, self._run_dir, self._reporter, self._group = plan, run_dir, reporter, group
         self._model, self._loss, self._test, self._train_set = model, loss, data.test, data.train
         self._layout = checkpoint.layout_sha256(model)
-        self._shares, self._position = plan.samples_per_rank, reporter.rank
+        shares, self._position = plan.samples_per_rank, reporter.rank
         if group is None:
             own = samples_alone(plan, len(data.train), reporter.rank)
             self._train_set = data.train.take(own)
-            self._shares, self._position = (self._shares[reporter.rank],), 0
+            shares, self._position = (shares[reporter.rank],), 0
         own_statistics = has_batch_norm(model) and not plan.sync_batch_norm
         least = LEAST_FOR_BATCH_NORM if own_statistics else 1
-        self._schedule = Schedule.of(plan, len(self._train_set), self._shares, least)
+        follows = plan.heat.enabled and group is not None and group.size > 1
+        self._thermometer = Thermometer() if follows else None
+        self._shares = Shares(
+            plan, shares, own_statistics=own_statistics, thermometer=self._thermometer
+        )
+        self._schedule = Schedule.of(plan, len(self._train_set), shares, least)
         self._warning = _few_samples(plan, self._schedule) if own_statistics else []
         self._optimizer = build_optimizer(plan.optimizer, model.parameters())
         self._rate = plan.optimizer.args["lr"] * linear_scale(plan)
@@ -74,7 +84,9 @@ class Training:
             plan.exchange.bucket_bytes,
             accumulate=plan.accumulate,
             sync_batch_norm=plan.sync_batch_norm,
+            numbers=self._shares.numbers,
         )
+        self._told = self._shares.tell(0.0)
         self._normalisation = Normalisation.of(data) if plan.data.normalise else None
         self._finish = False
         self._last_checkpoint: Path | None = None
@@ -89,6 +101,10 @@ class Training:
 
     def run(self) -> str:
         """Train to the end; returns the checksum of the parameters."""
+        with self._thermometer or nullcontext():
+            return self._run()
+
+    def _run(self) -> str:
         reporter, schedule = self._reporter, self._schedule
         notes = [*reporter.notes, *self._begin(), *self._warning]
         note = "; ".join(notes) or None
@@ -159,18 +175,35 @@ class Training:
         began = time.perf_counter()
         # So that dropout does not depend on what was drawn before a resumption.
         torch.manual_seed(hash((plan.seed, reporter.iteration, reporter.rank)))
-        images, labels, batch_size = self._batch(epoch, batch)
+        images, labels, dealt = self._batch(epoch, batch)
+        batch_size, parts = sum(dealt), self._shares.parts(dealt, self._position)
         prepared = time.perf_counter() - began
         factor = self._schedule.rate_factor(plan, reporter.iteration)
         with scaled_rates(self._optimizer, factor):
             asked = (self._run_dir / FINISH).exists()
-            step = self._executor.step(images, labels, batch_size, finish=asked)
+            step = self._executor.step(
+                images, labels, batch_size, finish=asked, tell=self._told, parts=parts
+            )
         if step.bad:
             raise self._not_finite(step, epoch, batch)
         reporter.iteration += 1
         self._finish = step.finish
         self._images += len(labels)
-        self._report(step, prepared, epoch, batch_size)
+        self._report(step, prepared, epoch, dealt)
+        self._follow_heat(step)
+        self._told = self._shares.tell(prepared + step.compute_seconds)
+
+    def _follow_heat(self, step: StepResult) -> None:
+        """Take over what all ranks have just agreed on without a word."""
+        weight = self._weight
+        if (change := self._shares.decide(step.told)) is None:
+            return
+        if self._group is not None:
+            # One that comes back from a pause has not seen what the others learned meanwhile.
+            share_statistics(self._model, weight, self._group.all_reduce)
+        phones, reporter = self._plan.phones, self._reporter
+        why = {phones[rank]: reason for rank, reason in change.why.items()}
+        reporter.event(SharesEvent(time.time(), reporter.iteration, change.shares, why))
 
     def _step_scheduler(self, ends_epoch: bool, test_loss: float | None) -> None:
         spec = self._plan.scheduler
@@ -182,8 +215,8 @@ class Training:
         elif ends_epoch or spec.every == "iteration":
             self._scheduler.step()
 
-    def _batch(self, epoch: int, batch: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """This rank's images and labels of a batch, and the size of that over all ranks."""
+    def _batch(self, epoch: int, batch: int) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+        """This rank's images and labels of a batch, and how many each rank has of it."""
         plan, train = self._plan, self._train_set
         if epoch != self._order_epoch:
             self._order_epoch = epoch
@@ -191,13 +224,13 @@ class Training:
             self._augmentation = Augmentation(
                 plan.data, len(train), train.images.shape[2:], plan.seed, epoch
             )
-        size = sum(self._shares)
+        size = sum(self._shares.now)
         samples = self._order[batch * size : (batch + 1) * size]
-        shares = largest_remainder(len(samples), self._shares)
-        own = samples[part_of(shares, self._position)]
+        dealt = self._shares.deal(len(samples))
+        own = samples[part_of(dealt, self._position)]
         assert self._augmentation is not None  # noqa: S101
         images = self._normalised(self._augmentation.apply(train.images[own], own))
-        return images, torch.from_numpy(train.labels[own]), len(samples)
+        return images, torch.from_numpy(train.labels[own]), dealt
 
     def _epoch_order(self, epoch: int) -> np.ndarray:
         """Of this rank's training set, which is the whole one unless it trains alone."""
@@ -209,8 +242,8 @@ class Training:
         images = self._normalisation.apply(images) if self._normalisation else images
         return torch.from_numpy(np.ascontiguousarray(images))
 
-    def _report(self, step: StepResult, prepared: float, epoch: int, batch_size: int) -> None:
-        reporter, now = self._reporter, time.time()
+    def _report(self, step: StepResult, prepared: float, epoch: int, dealt: Sequence[int]) -> None:
+        reporter, now, batch_size = self._reporter, time.time(), sum(dealt)
         compute_seconds = prepared + step.compute_seconds
         reporter.event(
             IterationEvent(
@@ -240,6 +273,7 @@ class Training:
                 exchange_seconds=step.exchange_seconds,
                 wait_seconds=step.wait_seconds,
                 images=self._images,
+                samples=dealt[self._position],
             )
         )
 
@@ -261,8 +295,12 @@ class Training:
         """BatchNorm's running statistics differ by phone, unless they are synchronised; what is
         evaluated and kept has the mean of all, weighted by their samples."""
         if self._group is not None:
-            weight = self._shares[self._position] / sum(self._shares)
-            share_statistics(self._model, weight, self._group.all_reduce)
+            share_statistics(self._model, self._weight, self._group.all_reduce)
+
+    @property
+    def _weight(self) -> float:
+        """This rank's part of a batch."""
+        return self._shares.now[self._position] / sum(self._shares.now)
 
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> float:

@@ -25,6 +25,32 @@ def equal_shares(total: int, count: int) -> list[int]:
     return largest_remainder(total, [1] * count)
 
 
+def bounded_shares(total: int, weights: Sequence[int], least: int) -> list[int]:
+    """As `largest_remainder`, but each share is 0 or at least `least`.
+
+    What would be less is raised to `least` at the cost of the others; while there is not enough
+    for that, the lightest gets none. Raises ValueError if there is not enough for anybody.
+    """
+    dealt = largest_remainder(total, weights)
+    if all(share == 0 or share >= least for share in dealt):
+        return dealt
+    if total < least:
+        raise ValueError(f"{total} samples cannot be dealt in shares of at least {least}")
+    free = [i for i, weight in enumerate(weights) if weight > 0]
+    while least * len(free) > total:
+        free.remove(min(reversed(free), key=lambda i: weights[i]))
+    shares, left = [0] * len(weights), total
+    while free:
+        dealt = largest_remainder(left, [weights[i] for i in free])
+        short = [i for i, share in zip(free, dealt, strict=True) if share < least]
+        for i, share in zip(free, dealt, strict=True):
+            shares[i] = least if short else share
+        if not short:
+            break
+        free, left = [i for i in free if i not in short], left - least * len(short)
+    return shares
+
+
 def part_of(shares: Sequence[int], rank: int) -> slice:
     """Where the share of `rank` lies when the shares stand one after another."""
     start = sum(shares[:rank])

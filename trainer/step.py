@@ -43,6 +43,8 @@ class StepResult:
     """Work of the communication thread, partly behind the compute."""
     wait_seconds: float
     """The part of it that was not hidden."""
+    told: tuple[tuple[float, ...], ...] = ()
+    """What each rank has told with the exchange."""
 
 
 class DataParallel:
@@ -50,7 +52,8 @@ class DataParallel:
     there, so that its exchange overlaps the rest of the backward pass.
 
     The buffer holds the gradients in reverse order of the parameters (the order in which they
-    become ready), then the loss and one flag a rank, which thus cost no message of their own.
+    become ready), then the loss, one flag a rank, and the numbers that each rank tells the others,
+    which thus cost no message of their own.
     """
 
     def __init__(
@@ -63,15 +66,18 @@ class DataParallel:
         *,
         accumulate: int = 1,
         sync_batch_norm: bool = False,
+        numbers: int = 0,
     ) -> None:
-        """`engine` is None where each phone trains alone. `accumulate`: parts of a step."""
+        """`engine` is None where each phone trains alone. `accumulate`: parts of a step.
+        `numbers`: how many each rank tells the others."""
         self._model, self._loss, self._optimizer, self._engine = model, loss, optimizer, engine
         self._rank, self._size = (engine.rank, engine.size) if engine else (0, 1)
         parameters = [p for p in reversed(list(model.parameters())) if p.requires_grad]
         _check_types(model)
         lengths = [p.numel() for p in parameters]
         gradients = sum(lengths)
-        self._buffer = np.zeros(gradients + 1 + self._size, np.float32)
+        self._numbers = numbers
+        self._buffer = np.zeros(gradients + 1 + self._size * (1 + numbers), np.float32)
         self._status = self._buffer[gradients:]
         flat = torch.from_numpy(self._buffer)
         for parameter, part in zip(parameters, flat[:gradients].split(lengths), strict=True):
@@ -100,25 +106,30 @@ class DataParallel:
         global_batch: int,
         *,
         finish: bool = False,
+        tell: Sequence[float] = (),
+        parts: int | None = None,
     ) -> StepResult:
         """Train on this rank's samples (perhaps none) out of `global_batch` over all ranks.
 
-        `finish`: this rank was asked to end the run, which all ranks learn.
+        `finish`: this rank was asked to end the run, which all ranks learn, as they do what it has
+        to `tell`. `parts`: of this step, where it has others than all.
         """
         began = time.perf_counter()
         self._buffer.fill(0)
         self._status[1 + self._rank] = _FINISH if finish else 0
+        told = self._status[1 + self._size :].reshape(self._size, self._numbers)
+        told[self._rank] = tell
         self._missing, self._posted, self._posting = list(self._sizes), [], False
         self._complete = 0
         self._statistics, self._statistics_wait_seconds = [], 0.0
-        own_loss = self._all_parts(images, labels, global_batch)
+        own_loss = self._all_parts(images, labels, global_batch, parts or self._accumulate)
         self._missing, self._posting = [0] * len(self._missing), True
         self._post_ready()  # a parameter may be without gradient
         computed = time.perf_counter()
         for bucket in self._posted:
             self._engine_wait(bucket)
         waited = time.perf_counter()
-        flags = self._status[1:].astype(np.int64)
+        flags = self._status[1 : 1 + self._size].astype(np.int64)
         bad = {
             int(rank): "loss" if flags[rank] & _BAD_LOSS else "gradient"
             for rank in np.flatnonzero(flags & _BAD)
@@ -135,13 +146,14 @@ class DataParallel:
             compute_seconds=computed - began - inner + ended - waited,
             exchange_seconds=sum(bucket.seconds for bucket in self._posted + self._statistics),
             wait_seconds=waited - computed + inner,
+            told=tuple(map(tuple, told.tolist())) if self._numbers else (),
         )
 
     def _all_parts(
-        self, images: torch.Tensor, labels: torch.Tensor, global_batch: int
+        self, images: torch.Tensor, labels: torch.Tensor, global_batch: int, count: int
     ) -> float | None:
-        """Forward and backward over the parts of this rank's samples; its mean loss."""
-        sizes = equal_shares(len(labels), self._accumulate)
+        """Forward and backward over `count` parts of this rank's samples; its mean loss."""
+        sizes = equal_shares(len(labels), count)
         # With statistics in between, all ranks must send in one order: in the same part.
         last = len(sizes) - 1 if self._sync else max(sum(map(bool, sizes)) - 1, 0)
         own_loss = 0.0

@@ -86,6 +86,20 @@ def throttling(facts: PhoneFacts, _: Rack) -> Result:
     return Result("OK", "not slowed down, as far as Android tells")
 
 
+def heat(facts: PhoneFacts, rack: Rack) -> str | None:
+    """Why a phone is too warm to be chosen for a job while there are cooler ones; None if it is
+    not, or nothing tells."""
+    readings = facts.readings or Readings()
+    celsius, status = readings.temperature_celsius, readings.thermal_status
+    if celsius is not None and celsius >= (
+        rack.thresholds.max_temperature_celsius - WARM_BELOW_LIMIT_CELSIUS
+    ):
+        return f"its battery has {celsius:.0f} °C"
+    if status:
+        return f"Android takes it for hot (thermal status {status})"
+    return None
+
+
 @check(
     name="battery-health",
     scope="phone",

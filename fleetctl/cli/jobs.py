@@ -85,7 +85,14 @@ async def _refresh(app: App) -> None:
 
 
 def _list(app: App, known: Sequence[RunFolder], output: str) -> None:
-    from fleetctl.cli.jobs_view import QUEUE_COLUMNS, RUN_COLUMNS, queue_row, run_json, run_row
+    from fleetctl.cli.jobs_view import (
+        QUEUE_COLUMNS,
+        RUN_COLUMNS,
+        heat_words,
+        queue_row,
+        run_json,
+        run_row,
+    )
     from fleetctl.serve.outlook import outlook
 
     now = time.time()
@@ -110,6 +117,8 @@ def _list(app: App, known: Sequence[RunFolder], output: str) -> None:
         # Below the table: in a column of it, a sentence would be squeezed to a word a line.
         if summary.reason:
             click.echo(f"{summary.name}: {summary.reason.splitlines()[0]}")
+        if heat := heat_words(summary.heated):
+            click.echo(f"{summary.name}: slowed for heat: {heat}")
 
 
 def tell(app: App, name: str, output: str) -> None:

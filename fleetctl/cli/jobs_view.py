@@ -7,6 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fleetctl.jobs.runs import RunFolder, Summary
     from fleetctl.serve.outlook import Job
 
@@ -30,6 +32,14 @@ def run_row(summary: Summary) -> list[object]:
         f"{accuracy:.2%}" if accuracy is not None else None,
         fold(summary.phones) if summary.phones else None,
     ]
+
+
+def heat_words(heated: Mapping[str, tuple[int, int]]) -> str | None:
+    """`phone003 12 of 16 samples, phone004 pauses`; None where no phone has less for its heat."""
+    told = [
+        f"{p} {now} of {of} samples" if now else f"{p} pauses" for p, (now, of) in heated.items()
+    ]
+    return ", ".join(told) or None
 
 
 def queue_row(job: Job, now: float) -> list[object]:
@@ -85,6 +95,8 @@ def run_lines(run: RunFolder, now: float) -> list[str]:
         facts["started"] = f"{_moment(summary.started)}, {took:.0f} s"
     if summary.resumed_from:
         facts["resumed"] = summary.resumed_from
+    if slowed := heat_words(summary.heated):
+        facts["heat"] = slowed
     facts["cost"] = cost_of(run.events(), now).words()
     facts |= again(run, summary)
     facts["folder"] = str(run.path)

@@ -209,7 +209,7 @@ async def _dry_run(room: Room, request: Request, output: str) -> None:
     chosen = await launch.choose_phones(room, request.wish, dry=True)
     name = request.name or names.next_free(room.paths.runs, request.job.name)
     prepared = launch.prepare(room, request, chosen, name, resume)
-    await launch.rehearse(room, prepared)
+    prepared = await launch.rehearse(room, prepared)
     seen = await preview.preview(room, request, prepared)
     if output == "json":
         print_json(as_json(seen))

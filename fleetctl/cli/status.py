@@ -99,7 +99,19 @@ def _record(app: App, vitals: dict[str, Vitals]) -> None:
 def _rows(app: App, names: list[str], vitals: dict[str, Vitals]) -> list[Row]:
     from fleetctl.cli.status_view import make_rows
 
-    return make_rows(app.rack, names, app.state.phones(), vitals, time.time())
+    facts = app.state.phones()
+    heated = _heated(app, {fact.run for fact in facts.values() if fact.run})
+    return make_rows(app.rack, names, facts, vitals, time.time(), heated)
+
+
+def _heated(app: App, names: set[str]) -> dict[str, tuple[int, int]]:
+    """What phones have of their shares in these runs, where heat has made it less."""
+    from fleetctl.jobs.runs import RunFolder
+
+    found: dict[str, tuple[int, int]] = {}
+    for name in names:
+        found |= RunFolder(app.paths.runs / name).summary().heated
+    return found
 
 
 def _print(app: App, rows: list[Row], output: str, *, with_history: bool) -> None:

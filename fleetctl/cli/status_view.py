@@ -48,6 +48,8 @@ class Row:
     facts: PhoneFacts
     vitals: Vitals
     seen_seconds: float | None
+    heated: tuple[int, int] | None = None
+    """How many samples of how many it has, where heat has made its share less."""
 
     @property
     def run(self) -> str | None:
@@ -64,8 +66,10 @@ def make_rows(
     facts: Mapping[str, PhoneFacts],
     vitals: Mapping[str, Vitals],
     now: float,
+    heated: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Row]:
-    """One row a phone, in the order of `names`. `now` in seconds since the epoch."""
+    """One row a phone, in the order of `names`. `now` in seconds since the epoch. `heated`: phones
+    whose share of a run is less for their heat."""
     rows = []
     for name in names:
         fact = facts.get(name, PhoneFacts())
@@ -73,7 +77,8 @@ def make_rows(
         age_seconds = None if seen is None else max(0.0, now - seen)
         state: Shown = derive(fact, now) if rack.phones[name].enrolled else "empty"
         look = vitals.get(name, Vitals())
-        rows.append(Row(rack.phones[name], state, fact, look, age_seconds))
+        less = (heated or {}).get(name)
+        rows.append(Row(rack.phones[name], state, fact, look, age_seconds, less))
     return rows
 
 
@@ -102,6 +107,7 @@ def _phone_json(row: Row, history: Sequence[Event] | None) -> dict[str, Any]:
         "temperature_celsius": vitals.temperature_celsius,
         "battery_ratio": vitals.battery_ratio,
         "run": row.run,
+        "heated": row.heated,
         "iteration": vitals.iteration,
         "iterations": vitals.iterations,
         "loss": vitals.loss,
@@ -190,7 +196,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
     from fleetctl.rack.nodesets import fold
 
     owners: dict[str, list[str]] = {}
-    for kind in (_empty, _problem, _other_door, _drains, _suspicions, _cpuset):
+    for kind in (_empty, _problem, _other_door, _drains, _suspicions, _cpuset, _heat):
         for row in rows:
             for text in kind(row):
                 owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
@@ -244,6 +250,15 @@ def _cpuset(row: Row) -> list[str]:
     if allowed is None or cpus is None or allowed >= cpus:
         return []
     return [f"{row.phone.name} has a restricted cpuset: {allowed} of {cpus} cores"]
+
+
+def _heat(row: Row) -> list[str]:
+    if row.heated is None:
+        return []
+    now, of = row.heated
+    if not now:
+        return [f"{row.phone.name} paused for heat in {row.run}"]
+    return [f"{row.phone.name} slowed for heat in {row.run}: {now} of {of} samples"]
 
 
 def _suspicion(facts: PhoneFacts) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -163,11 +163,18 @@ def enough(ready: int, wish: Wish) -> bool:
 
 
 def pick(
-    ready: Sequence[str], wish: Wish, keep: Sequence[str] = ()
+    ready: Sequence[str], wish: Wish, keep: Sequence[str] = (), hot: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that train and those that are spare, out of the ready ones; `keep` comes first."""
+    """Those that train and those that are spare, out of the ready ones; `keep` comes first, and
+    `hot` ones last. A job that takes what there is goes without these if half are cool."""
     order = [phone for phone in keep if phone in ready]
     order += [phone for phone in ready if phone not in order]
+    cool = [phone for phone in order if phone not in hot]
+    order = [*cool, *(phone for phone in order if phone in hot)]
+    if not (wish.named or wish.count) and len(cool) >= max(
+        wish.least + wish.spares, len(order) / 2
+    ):
+        order = cool
     most = wish.most
     if most is None:
         most = max(len(order) - wish.spares, wish.least)

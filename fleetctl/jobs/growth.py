@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection
 
 from fleetctl.checks import phone as preflight
+from fleetctl.checks.hardware import heat
 from fleetctl.jobs import choose
 from fleetctl.jobs.choose import Again
 from fleetctl.jobs.room import Room
@@ -48,7 +49,12 @@ async def _passing(room: Room, phones: Collection[str]) -> list[str]:
     wanted = room.state.wanted_revocations()
     facts = await preflight.gather(room.fleet, room.rack, phones, wanted_revocations=wanted)
     outcomes = preflight.judge(facts, room.rack)
-    return [p for p, found in outcomes.items() if all(o.result.status != "CRITICAL" for o in found)]
+    return [
+        phone
+        for phone, found in outcomes.items()
+        if all(o.result.status != "CRITICAL" for o in found)
+        and not heat(facts[phone], room.rack)  # worth no new start before it has cooled
+    ]
 
 
 async def _next_checkpoint(watch: Watch) -> None:

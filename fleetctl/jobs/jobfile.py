@@ -199,6 +199,9 @@ class Train(Strict):
     ] = "constant"
     accumulate: PositiveInt = 1
     sync_batch_norm: bool = False
+    heat: bool | None = None
+    """Whether shares follow heat. None: where `deterministic`, `stage: share` and
+    `exchange: {enabled: false}` do not rule it out."""
     deterministic: bool = False
     seed: int = Field(0, ge=0)
     threads: Annotated[PositiveInt | Literal["auto"], Field(union_mode="left_to_right")] = 1

@@ -10,12 +10,13 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from fleetctl import __version__
 from fleetctl.checks import phone as preflight
+from fleetctl.checks.hardware import heat
 from fleetctl.checks.health import keep
 from fleetctl.checks.registry import Outcome
 from fleetctl.errors import ExitCode, FleetError
@@ -75,8 +76,9 @@ async def choose_phones(
     facts: dict[str, preflight.PhoneFacts] = {}
     failed: dict[str, str] = {}
     outcomes: Mapping[str, Sequence[Outcome]] = {}
+    hot: dict[str, str] = {}
     for batch in choose.batches(choice, wish, again):
-        if batch and not choose.enough(len(facts) - len(failed), wish):
+        if batch and not choose.enough(len(facts.keys() - failed.keys() - hot.keys()), wish):
             facts |= await preflight.gather(
                 room.fleet,
                 room.rack,
@@ -86,14 +88,20 @@ async def choose_phones(
             )
             outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
             failed = _failures(outcomes)
+            hot = {name: why for name in facts if (why := heat(facts[name], room.rack))}
             if not dry:
                 keep(room.state, facts, outcomes)
     ready = room.rack.ring([phone for phone in facts if phone not in failed])
     if len(ready) < wish.least:
         raise choose.too_few(wish.least, ready, choice, failed)
-    taken, spares = choose.pick(ready, wish, again.keep if again else ())
+    taken, spares = choose.pick(ready, wish, again.keep if again else (), hot)
+    avoided = {phone: hot[phone] for phone in ready if phone in hot and phone not in taken}
+    avoided = {phone: why for phone, why in avoided.items() if phone not in spares}
     _tell(room, outcomes, failed)
-    return Chosen(tuple(room.rack.ring(taken)), facts, time.monotonic() - began, spares)
+    for phone, why in avoided.items():
+        room.remark(f"left out for its heat: {phone}: {why}")
+    seconds = time.monotonic() - began
+    return Chosen(tuple(room.rack.ring(taken)), facts, seconds, spares, avoided)
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:
@@ -127,7 +135,13 @@ def prepare(
         data = staging.read_data(room.paths.data, job.train.data)
         switches = [rack.phones[phone].switch or "" for phone in chosen.phones]
         plan = build_plan(
-            job.train, name, chosen.phones, resume, switches=switches, data=data.manifest
+            job.train,
+            name,
+            chosen.phones,
+            resume,
+            switches=switches,
+            data=data.manifest,
+            drain_celsius=rack.guard.drain_celsius,
         )
     release = chosen.facts[chosen.phones[0]].release
     world = mpirun.World(
@@ -147,13 +161,19 @@ def prepare(
     return Prepared(name, chosen, plan, line, world.series, alone, addresses)
 
 
-async def rehearse(room: Room, prepared: Prepared) -> None:
-    """Refuse what torch will not do, or what will not fit in memory. Raises NotRehearsed."""
-    if prepared.plan is not None:
-        facts = prepared.chosen.facts
-        free_bytes = {phone: facts[phone].free_memory_bytes for phone in prepared.chosen.phones}
-        release = facts[prepared.chosen.phones[0]].release
-        await rehearsal.rehearse(room.fleet, prepared.plan, release, room.paths.data, free_bytes)
+async def rehearse(room: Room, prepared: Prepared) -> Prepared:
+    """Refuse what torch will not do, or what will not fit in memory; returns the plan with what
+    does fit. Raises NotRehearsed."""
+    if prepared.plan is None:
+        return prepared
+    facts = prepared.chosen.facts
+    free_bytes = {phone: facts[phone].free_memory_bytes for phone in prepared.chosen.phones}
+    release = facts[prepared.chosen.phones[0]].release
+    plan = prepared.plan
+    need = await rehearsal.rehearse(room.fleet, plan, release, room.paths.data, free_bytes)
+    if need is None:
+        return prepared
+    return replace(prepared, plan=rehearsal.with_room(plan, need, free_bytes))
 
 
 async def launch(
@@ -178,7 +198,7 @@ async def launch(
         chosen = await _allocate(room, request, chosen, run.name)
         resume = f"resume/{found.path.name}" if found else None
         prepared = prepare(room, request, chosen, run.name, resume)
-        await rehearse(room, prepared)
+        prepared = await rehearse(room, prepared)
         _write_folder(run, request, prepared, found)
     except BaseException:
         room.state.release(run.name)
@@ -266,6 +286,7 @@ def _write_folder(
         "created",
         phones=prepared.chosen.phones,
         spares=prepared.chosen.spares,
+        avoided=dict(prepared.chosen.avoided),
         preflight_seconds=round(prepared.chosen.preflight_seconds, 3),
         resumed_from=request.resume.name if request.resume else None,
         iteration=found.header.iteration if found else 0,

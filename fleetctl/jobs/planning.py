@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 from fleetctl.jobs.jobfile import JobError, Train
+from fleetctl.rack.outlets import GuardLimits
 from trainer.formats import (
+    KNOWN,
     CheckpointSpec,
     DataManifest,
     DataSpec,
     Exchange,
+    HeatSpec,
     LossSpec,
     ModelSpec,
     OptimizerSpec,
@@ -20,6 +24,17 @@ from trainer.formats import (
     fitted_to,
     misfit,
 )
+
+PAUSE_BELOW_DRAIN_CELSIUS = 2.0
+
+SMALL_PARAMETERS = 1_000_000
+"""A model of fewer needs no rehearsal: preflight's least free memory is enough for it."""
+
+
+def is_small(model: str) -> bool:
+    """Whether every phone has memory enough for it, as far as is known of it here."""
+    known = KNOWN.get(model)
+    return known is not None and known.parameters < SMALL_PARAMETERS
 
 
 def equal_shares(samples: int, ranks: int) -> tuple[int, ...]:
@@ -31,11 +46,13 @@ def equal_shares(samples: int, ranks: int) -> tuple[int, ...]:
 def build_plan(
     train: Train, run: str, phones: Sequence[str], resume: str | None = None,
     *, switches: Sequence[str] = (), data: DataManifest | None = None,
+    drain_celsius: float = GuardLimits.drain_celsius,
 ) -> Plan:  # fmt: skip
     """The plan of `run` on `phones` (ring order), its model fitted to the data set, if that is
     known. Raises JobError naming what does not fit.
 
-    `switches` names each phone's switch, "" where the rack file does not say it.
+    `switches` names each phone's switch, "" where the rack file does not say it. `drain_celsius`:
+    at which guard ends a phone's job; a little below it the phone pauses.
     """
     if train.global_batch < len(phones):
         raise JobError(
@@ -43,10 +60,11 @@ def build_plan(
             f"raise it, or take at most {train.global_batch} phones"
         )
     schedule, scheduler = _schedule(train)
+    shares = equal_shares(train.global_batch, len(phones))
     plan = Plan(
         run=run,
         phones=tuple(phones),
-        samples_per_rank=equal_shares(train.global_batch, len(phones)),
+        samples_per_rank=shares,
         model=_model(train, data),
         data=DataSpec(
             train.data,
@@ -73,6 +91,7 @@ def build_plan(
         exchange=Exchange(**train.exchange.model_dump()),
         switches=tuple(switches) if any(switches) else (),
         checkpoint=CheckpointSpec(**train.checkpoint.model_dump()),
+        heat=_heat(train, shares, drain_celsius - PAUSE_BELOW_DRAIN_CELSIUS),
         evaluate_every_epochs=train.evaluate_every_epochs,
         resume=resume,
     )
@@ -81,6 +100,19 @@ def build_plan(
     except PlanError as error:
         raise JobError(str(error)) from error
     return plan
+
+
+def _heat(train: Train, shares: Sequence[int], pause_celsius: float) -> HeatSpec:
+    """Shares follow heat unless the job says otherwise, or what it asks for does not go with it.
+
+    A phone that takes over samples computes no more at a time than its share was, in as many parts
+    as that takes, as long as nobody knows that its memory is enough for more.
+    """
+    possible = train.stage == "all" and train.exchange.enabled and not train.deterministic
+    if not (possible if train.heat is None else train.heat):
+        return HeatSpec(pause_celsius=pause_celsius)
+    most = () if is_small(train.model.name) else [math.ceil(n / train.accumulate) for n in shares]
+    return HeatSpec(True, pause_celsius, tuple(most))
 
 
 def _schedule(train: Train) -> tuple[Literal["constant", "cosine"], SchedulerSpec | None]:

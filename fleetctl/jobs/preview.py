@@ -39,6 +39,8 @@ class Preview:
     name: str
     ranks: tuple[Rank, ...]
     spares: tuple[str, ...]
+    avoided: Mapping[str, str]
+    """Phones left out for their heat -> what tells of it."""
     preflight_seconds: float
     data: str | None
     how: Literal["copied", "broadcast", "not needed"]
@@ -81,6 +83,7 @@ async def preview(room: Room, request: Request, prepared: Prepared) -> Preview:
         name=prepared.name,
         ranks=tuple(ranks),
         spares=chosen.spares,
+        avoided=chosen.avoided,
         preflight_seconds=round(chosen.preflight_seconds, 1),
         data=plan.data.name if plan is not None else None,
         how=how,

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import onphone
+from fleetctl.jobs.planning import is_small
 from fleetctl.remote import Fleet
 from trainer.formats import KNOWN, DataManifest, FormatError, MemoryNeed, Plan, least_parts
 
 LIMIT_SECONDS = 180.0
 """Importing torch and torchvision takes a slow phone half a minute."""
-
-SMALL_PARAMETERS = 1_000_000
-"""A model of fewer needs no rehearsal: preflight's least free memory is enough for it."""
 
 
 class NotRehearsed(FleetError):
@@ -27,11 +26,11 @@ class NotRehearsed(FleetError):
 
 async def rehearse(
     fleet: Fleet, plan: Plan, release: str | None, data: Path, free_bytes: Mapping[str, int | None]
-) -> None:
-    """Raises NotRehearsed. `release`: of the head phone; `data`: the data sets here."""
-    known = KNOWN.get(plan.model.name)
-    if known is None or known.parameters < SMALL_PARAMETERS:
-        return
+) -> MemoryNeed | None:
+    """What a rank will need; None for what needs no rehearsal. Raises NotRehearsed. `release`: of
+    the head phone; `data`: the data sets here."""
+    if plan.model.name not in KNOWN or is_small(plan.model.name):
+        return None
     shape = DataManifest.read(data / plan.data.name / "manifest.json").shape
     crop = plan.data.crop_pixels
     seen = (shape[0], crop, crop) if crop else shape
@@ -51,6 +50,19 @@ async def rehearse(
         raise NotRehearsed(str(error)) from None
     if reason := too_large(plan, need, free_bytes):
         raise NotRehearsed(reason)
+    return need
+
+
+def with_room(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> Plan:
+    """The plan with how many samples at a time each phone has memory for, should it take over some
+    of a hot phone's. Pure."""
+    heat = plan.heat
+    fit = tuple(
+        most if free is None else max(most, need.samples_that_fit(free))
+        for phone, most in zip(plan.phones, heat.most_at_once, strict=False)
+        for free in [free_bytes.get(phone)]
+    )
+    return replace(plan, heat=replace(heat, most_at_once=fit))
 
 
 def too_large(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> str | None:

@@ -33,6 +33,8 @@ class Chosen:
     preflight_seconds: float
     spares: tuple[str, ...] = ()
     """Phones to be held beside them."""
+    avoided: Mapping[str, str] = field(default_factory=dict)
+    """Phones that would do but for their heat -> what tells of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,9 @@ class Summary:
     attempts: int = 1
     spares: tuple[str, ...] = ()
     """Phones that are held beside those that train."""
+    heated: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Phones with fewer samples than the plan gives them, since they are hot: how many, of how
+    many. 0: it pauses."""
 
     @property
     def over(self) -> bool:
@@ -156,8 +159,12 @@ class RunFolder:
                     facts["spares"] = tuple(event.get("spares", ()))
                     facts["attempts"] = event["number"]
                     facts["reason"] = None
+                    facts.pop("heated", None)
+                case "shares":
+                    facts["heated"] = {p: tuple(n) for p, n in event["heated"].items()}
                 case "ended":
                     state = event["state"]
+                    facts.pop("heated", None)
                     facts["ended"] = event["time"]
                     facts["reason"] = event.get("reason")
                     facts["test_accuracy"] = event.get("test_accuracy")

@@ -61,7 +61,7 @@ class Stragglers:
     """Looks at the ranks' progress add up; each phone is named once, and again if it worsens."""
 
     def __init__(self, samples: Mapping[str, int]) -> None:
-        """`samples` of each phone in an iteration."""
+        """`samples` of each phone in an iteration, where its progress does not say."""
         self._samples = samples
         self._speeds = {phone: _Speed() for phone, count in samples.items() if count}
         self._named: dict[str, float] = {}
@@ -73,7 +73,10 @@ class Stragglers:
             if speed is None or progress.iteration <= speed.iteration:
                 continue
             speed.iteration = progress.iteration
-            speed.recent.append(progress.compute_seconds / self._samples[phone])
+            samples = self._samples[phone] if progress.samples is None else progress.samples
+            if not samples:
+                continue  # it pauses
+            speed.recent.append(progress.compute_seconds / samples)
             if speed.seconds is not None:
                 speed.best = min(speed.best, speed.seconds)
         known = {p: s.seconds for p, s in self._speeds.items() if s.seconds is not None}

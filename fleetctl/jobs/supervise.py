@@ -23,7 +23,15 @@ from fleetctl.jobs.tracker import Tracker
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.remote import Fleet, PhoneError
 from fleetctl.state import State
-from trainer.formats import CheckpointEvent, Event, FormatError, Plan, StartEvent, event_from_json
+from trainer.formats import (
+    CheckpointEvent,
+    Event,
+    FormatError,
+    Plan,
+    SharesEvent,
+    StartEvent,
+    event_from_json,
+)
 
 PATIENCE_WITH_THE_LIVING = 10
 """Deadlines that may pass while every phone answers and its rank runs, before the run is ended."""
@@ -256,6 +264,25 @@ def _take(watch: Watch, line: str) -> None:
         watch.on_remark(f"{watch.head}: {event.note}")
     if isinstance(event, CheckpointEvent):
         watch.checkpointed.set()
+    if isinstance(event, SharesEvent):
+        _tell_shares(watch, event)
+
+
+def _tell_shares(watch: Watch, event: SharesEvent) -> None:
+    """The trainer has changed its plan for heat: for the record, and for who looks on."""
+    plan = watch.run.plan()
+    whole = plan.samples_per_rank if plan is not None else event.samples_per_rank
+    samples = dict(zip(watch.phones, event.samples_per_rank, strict=True))
+    less = {
+        phone: (now, of)
+        for (phone, now), of in zip(samples.items(), whole, strict=True)
+        if now < of
+    }
+    watch.run.record(
+        "shares", iteration=event.iteration, samples=samples, heated=less, why=event.why
+    )
+    for phone, why in event.why.items():
+        watch.on_remark(f"{phone} from iteration {event.iteration + 1} on: {why}")
 
 
 def _track(watch: Watch, line: str) -> Event | None:

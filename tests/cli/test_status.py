@@ -17,7 +17,7 @@ from exporters.metrics import Sample
 from exporters.sampler import Reading, Snapshot
 from fleetctl.checks import vitals as vitals_module
 from fleetctl.checks.vitals import Vitals
-from fleetctl.cli.status_view import as_json, make_rows, render
+from fleetctl.cli.status_view import as_json, make_rows, remarks, render
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import AdbTry, Contact, Drain, Health, PhoneFacts, Revocations
@@ -122,6 +122,19 @@ def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:
         loss=0.5,
         test_accuracy=0.97,
     )
+
+
+def test_phones_that_have_less_for_their_heat_are_named() -> None:
+    chosen, busy = rack(3), replace(SEEN, run="digits-1")
+    heated = {"phone001": (12, 16), "phone002": (12, 16), "phone003": (0, 16)}
+    known = dict.fromkeys(chosen.phones, busy)
+    rows = make_rows(chosen, list(chosen.phones), known, {}, NOW, heated)
+    assert remarks(rows) == [
+        "phone[001-002] slowed for heat in digits-1: 12 of 16 samples",
+        "phone003 paused for heat in digits-1",
+    ]
+    told = as_json(chosen, rows)["phones"]
+    assert [phone["heated"] for phone in told] == [(12, 16), (12, 16), (0, 16)]
 
 
 def test_what_the_exporter_cannot_read_is_unknown_not_zero() -> None:

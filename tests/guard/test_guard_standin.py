@@ -186,3 +186,38 @@ def _attempts(run: Path) -> list[list[str]]:
         if row["kind"] == "started":
             begun.append(phones)
     return begun
+
+
+@pytest.mark.soak
+def test_a_fan_follows_the_heat_of_its_phone(provisioned_rack: Any, tmp_path: Path) -> None:
+    rack = provisioned_rack
+    command = '[fleetctl, standin, hardware, "{phone}", "fan={state}"]'
+    before = rack.file.read_text()
+    rack.file.write_text(
+        f"{before}\nfans: {{command: {command}, phones: phone005, limit_seconds: 20}}\n"
+    )
+
+    def fan() -> bool:
+        (phone,) = rack.fleetctl_json("standin", "hardware", "phone005")["phones"]
+        return bool(phone["has_fan"])
+
+    def wait(wanted: bool) -> None:
+        until = time.monotonic() + 90
+        while fan() is not wanted:
+            assert time.monotonic() < until, f"the fan does not go {'on' if wanted else 'off'}"
+            time.sleep(1)
+
+    rack.fleetctl("standin", "hardware", "--pace", "0")
+    try:
+        with watched(rack, tmp_path):
+            wait(False)
+            rack.fleetctl("standin", "hardware", "phone005", "temperature=38")
+            wait(True)
+            rack.fleetctl("standin", "hardware", "phone005", "temperature=35")
+            time.sleep(20)
+            assert fan(), "it rests when its phone has cooled some more"
+            rack.fleetctl("standin", "hardware", "phone005", "temperature=30")
+            wait(False)
+    finally:
+        rack.file.write_text(before)
+        rack.fleetctl("standin", "hardware", "phone005", "fan=on", "temperature=27", "--pace", "1")

@@ -114,6 +114,29 @@ def test_a_pick_takes_what_the_run_holds_first_and_nothing_twice(
     assert enough(len(taken), wish) == (len(taken) == most + spares)
 
 
+def test_hot_phones_are_taken_last() -> None:
+    ready = ["phone001", "phone002", "phone003", "phone004"]
+    hot = {"phone001": "its battery has 41 °C", "phone003": "its battery has 42 °C"}
+    assert pick(ready, Wish(count=2), (), hot) == (("phone002", "phone004"), ())
+    assert pick(ready, Wish(count=2), ("phone001",), hot) == (("phone002", "phone004"), ())
+    assert pick(ready, Wish(count=3), (), hot)[0] == ("phone002", "phone004", "phone001")
+    assert pick(ready, Wish(count=1, spares=1), (), hot) == (("phone002",), ("phone004",))
+    named = Wish(named=("phone001", "phone002"))
+    assert pick(["phone001", "phone002"], named, (), hot) == (("phone002", "phone001"), ())
+
+
+def test_a_job_that_takes_what_there_is_goes_without_the_hot_ones_if_half_are_cool() -> None:
+    ready = ["phone001", "phone002", "phone003", "phone004"]
+    hot = ["phone001", "phone003"]
+    assert pick(ready, Wish(), (), hot) == (("phone002", "phone004"), ())
+    assert pick(ready, Wish(minimum=3), (), hot)[0] == (
+        *("phone002", "phone004"),
+        *("phone001", "phone003"),
+    )
+    assert len(pick(ready, Wish(), (), [*hot, "phone002"])[0]) == 4
+    assert pick(ready, Wish(limit=4), (), hot)[0] == ("phone002", "phone004")
+
+
 def test_all_that_are_ready_train_but_the_spares() -> None:
     ready = RACK.ring()
     assert pick(ready, Wish(spares=2)) == (tuple(ready[:4]), tuple(ready[4:]))

@@ -9,6 +9,7 @@ import pytest
 
 from fleetctl.jobs.jobfile import (
     JobError,
+    ModelChoice,
     command_job,
     local_files,
     plain_name,
@@ -18,6 +19,7 @@ from fleetctl.jobs.jobfile import (
 from fleetctl.jobs.planning import build_plan, equal_shares
 from trainer.formats import (
     DataManifest,
+    HeatSpec,
     LossSpec,
     OptimizerSpec,
     Plan,
@@ -202,3 +204,45 @@ def test_the_exchange_is_chosen_in_the_job_and_the_switches_come_from_the_rack(
     assert plan.switches == ("sw1", "sw2")
     with pytest.raises(JobError, match="hierarchical and switches: the plan names none"):
         build_plan(train, "night-1", ["phone001", "phone002"], switches=["", ""])
+
+
+@pytest.mark.parametrize(
+    ("asked", "follows"),
+    [
+        ("", True),
+        ("heat: false", False),
+        ("heat: true", True),
+        ("deterministic: true", False),
+        ("stage: share", False),
+        ("exchange: {enabled: false}", False),
+    ],
+)
+def test_shares_follow_heat_unless_the_job_rules_it_out(
+    tmp_path: Path, asked: str, follows: bool
+) -> None:
+    train = read_job(job_file(tmp_path, with_line(asked))).train
+    assert train is not None
+    plan = build_plan(train, "night-1", ["phone001", "phone002"], drain_celsius=47.0)
+    assert plan.heat == HeatSpec(follows, 45.0)
+    script = train.model_copy(update={"model": ModelChoice(name="script"), "accumulate": 2})
+    most = build_plan(script, "n-1", ["phone001", "phone002"]).heat.most_at_once
+    assert most == ((-(-plan.samples_per_rank[0] // 2),) * 2 if follows else ())
+
+
+def test_what_rules_it_out_is_named(tmp_path: Path) -> None:
+    train = read_job(job_file(tmp_path, with_line("heat: true\n  deterministic: true"))).train
+    assert train is not None
+    with pytest.raises(JobError, match="heat and deterministic"):
+        build_plan(train, "night-1", ["phone001", "phone002"])
+
+
+def with_line(asked: str) -> str:
+    return f"""\
+train:
+  model: digits-cnn
+  data: digits
+  epochs: 1
+  global_batch: 32
+  optimizer: {{lr: 0.1}}
+  {asked}
+"""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from fleetctl.checks.hardware import heat
 from fleetctl.checks.health import keep
 from fleetctl.checks.phone import PROBE, PhoneFacts, folded, judge, read, with_common_versions
 from fleetctl.checks.readings import Readings
@@ -64,6 +65,20 @@ def statuses(facts: PhoneFacts, rack: Rack = RACK) -> dict[str, str]:
     """The checks of a phone that are not OK."""
     outcomes = judge({facts.name: facts}, rack)[facts.name]
     return {o.check.name: o.result.status for o in outcomes if o.result.status != "OK"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"temperature_celsius": 40.0}, "its battery has 40 °C"),
+        ({"thermal_status": 1}, "Android takes it for hot (thermal status 1)"),
+        ({"temperature_celsius": None, "thermal_status": None}, None),
+    ],
+)
+def test_a_warm_phone_is_good_but_others_are_better(changes: Any, why: str | None) -> None:
+    assert heat(replace(GOOD, readings=replace(WELL, **changes)), RACK) == why
+    assert heat(GOOD, RACK) is None, "without an exporter nothing tells"
 
 
 def test_a_good_phone_passes_and_its_interface_is_known() -> None:

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from fleetctl.jobs.rehearsal import too_large
-from trainer.formats import DataSpec, MemoryNeed, ModelSpec, OptimizerSpec, Plan
+from fleetctl.jobs.rehearsal import too_large, with_room
+from trainer.formats import DataSpec, HeatSpec, MemoryNeed, ModelSpec, OptimizerSpec, Plan
 
 MIB = 1 << 20
 NEED = MemoryNeed(300 * MIB, 400 * MIB, 100 * MIB, 20 * MIB)
@@ -23,6 +23,14 @@ PLAN = Plan(
 def test_a_run_that_fits_is_not_spoken_of() -> None:
     assert NEED.bytes_for(32) == 1340 * MIB
     assert too_large(PLAN, NEED, {"phone001": 1340 * MIB, "phone002": None}) is None
+
+
+def test_a_phone_may_take_over_as_much_as_fits_at_a_time_and_never_less_than_it_had() -> None:
+    plan = dataclasses.replace(PLAN, heat=HeatSpec(True, 43.0, (32, 32)))
+    free = {"phone001": 1500 * MIB, "phone002": 800 * MIB}
+    assert with_room(plan, NEED, free).heat.most_at_once == (40, 32)
+    assert with_room(plan, NEED, {}).heat.most_at_once == (32, 32)
+    assert with_room(PLAN, NEED, free) == PLAN
 
 
 def test_the_tightest_phone_is_named_and_what_would_fit_it() -> None:

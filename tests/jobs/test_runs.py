@@ -36,6 +36,20 @@ def test_the_summary_follows_the_events(tmp_path: Path) -> None:
     assert summary.ended is not None
 
 
+def test_who_has_less_for_heat_is_what_the_newest_attempt_last_said(tmp_path: Path) -> None:
+    run = runs.create(tmp_path, "digits")
+    run.record("created", phones=["phone001", "phone002"])
+    assert run.summary().heated == {}
+    run.record("shares", iteration=3, samples={}, heated={"phone002": [6, 8]}, why={})
+    run.record("shares", iteration=9, samples={}, heated={"phone001": [0, 8]}, why={})
+    assert run.summary().heated == {"phone001": (0, 8)}
+    run.record("attempt", number=2, phones=["phone001"])
+    assert run.summary().heated == {}
+    run.record("shares", iteration=12, samples={}, heated={"phone001": [0, 8]}, why={})
+    run.record("ended", state="done", reason=None, test_accuracy=None)
+    assert run.summary().heated == {}
+
+
 def test_an_event_that_a_crash_cut_off_is_left_out(tmp_path: Path) -> None:
     run = runs.create(tmp_path, "digits")
     run.record("created", phones=["phone001"])

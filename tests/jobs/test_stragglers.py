@@ -1,5 +1,7 @@
 """Stragglers: named by the time that they compute, never by the time that they wait."""
 
+import dataclasses
+
 import pytest
 
 from fleetctl.jobs.stragglers import LOOKS, Straggler, Stragglers
@@ -28,6 +30,15 @@ def test_the_slow_phone_is_named_once_and_those_that_wait_are_not() -> None:
     assert (found.phone, found.fastest) == ("phone002", "phone001")
     assert found.of_fastest == 1.4
     assert after(stragglers, 50, 1.0, 1.4, 2.0, wait=30.0) == []
+
+
+def test_what_a_phone_says_of_its_samples_counts_and_one_that_pauses_is_not_slow() -> None:
+    stragglers = Stragglers(SAMPLES)
+    for iteration in range(LOOKS):
+        seen = looks(iteration + 1, 1.0, 0.5, 0.01)
+        seen["phone002"] = dataclasses.replace(seen["phone002"], samples=4)
+        seen["phone003"] = dataclasses.replace(seen["phone003"], samples=0)
+        assert stragglers.take(seen) == []
 
 
 def test_twice_the_samples_may_take_twice_as_long() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from loopback import Loopback, on_all_ranks
 
 from trainer.formats import MemorySearch
-from trainer.measure.heat import SNAPSHOT, celsius
+from trainer.measure.heat import SNAPSHOT, Heat, Thermometer, celsius, look
 from trainer.measure.memory import MOST_TRIALS, Trial, allowance_bytes, search
 from trainer.measure.patterns import many_to_many, one_to_many
 
@@ -118,3 +119,50 @@ def test_the_hottest_sensor_counts_and_what_is_not_known_is_none(tmp_path: Path)
     assert celsius(tmp_path, zones) == 41, "an exporter that has stopped is not believed"
     (tmp_path / SNAPSHOT).write_text("[1")
     assert celsius(tmp_path, zones) == 41
+
+
+def tell(home: Path, **metrics: float) -> None:
+    path = home / SNAPSHOT
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {f"phonerack_{name}": [{"labels": {}, "value": v}] for name, v in metrics.items()}
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps({"time": time.time(), "metrics": told}))
+    part.replace(path)
+
+
+def test_what_the_exporter_tells_of_heat_and_what_it_does_not(tmp_path: Path) -> None:
+    assert look(tmp_path) == Heat(None, None, 0.0)
+    tell(tmp_path, battery_temperature_celsius=38.5)
+    assert look(tmp_path) == Heat(38.5, None, 0.0)
+    tell(
+        tmp_path,
+        battery_temperature_celsius=38.5,
+        thermal_status=2,
+        throttled_seconds_total=61.0,
+    )
+    assert look(tmp_path) == Heat(38.5, 2, 61.0)
+    (tmp_path / SNAPSHOT).write_text('{"time": 1, "metrics": 7}')
+    assert look(tmp_path) == Heat()
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "slowed"),
+    [
+        ({"thermal_status": 0.0}, {"thermal_status": 1.0}, True),
+        ({"thermal_status": 1.0}, {"thermal_status": 0.0}, False),
+        ({"throttled_seconds_total": 5.0}, {"throttled_seconds_total": 9.0}, True),
+        ({"throttled_seconds_total": 5.0}, {"throttled_seconds_total": 5.0}, False),
+        ({}, {"throttled_seconds_total": 9.0}, False),
+    ],
+)
+def test_a_phone_is_slowed_by_its_status_or_when_its_frequency_was_held_down_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Any, then: Any, slowed: bool
+) -> None:
+    monkeypatch.setattr("trainer.measure.heat._EVERY_SECONDS", 0.001)
+    monkeypatch.setattr("pathlib.Path.home", lambda: tmp_path)
+    tell(tmp_path, **first)
+    with Thermometer() as thermometer:
+        tell(tmp_path, battery_temperature_celsius=30.0, **then)
+        while thermometer.heat.battery_celsius is None:
+            time.sleep(0.001)
+    assert thermometer.slowed is slowed

@@ -76,6 +76,19 @@ class CheckpointSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class HeatSpec:
+    """Whether shares follow heat: a phone that it slows gets fewer samples, one that is too hot
+    pauses, others take theirs; see trainer.members."""
+
+    enabled: bool = False
+    pause_celsius: float = 43.0
+    """Of its battery; from there on a phone pauses."""
+    most_at_once: tuple[int, ...] = ()
+    """Samples that each rank has memory for: a larger share is computed in more parts. Empty: it
+    has enough for any."""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan(Document):
     """What the phones do in a run. Planners make it, the trainer executes it."""
 
@@ -112,6 +125,7 @@ class Plan(Document):
     switches: tuple[str, ...] = ()
     """Each rank's switch, for reduces that ask; "" is one that the rack file does not say."""
     checkpoint: CheckpointSpec = field(default_factory=CheckpointSpec)
+    heat: HeatSpec = field(default_factory=HeatSpec)
     evaluate_every_epochs: int = 1
     resume: str | None = None
     """A checkpoint file, or a folder of them (the newest valid one is taken), on the phone;
@@ -180,6 +194,7 @@ class Plan(Document):
         alone = not self.exchange.enabled
         return [
             *self._exchange_conditions(),
+            *self._heat_conditions(),
             (
                 phones == samples,
                 f"phones ({phones} names) and samples_per_rank ({samples} numbers) "
@@ -216,6 +231,34 @@ class Plan(Document):
                 not (alone and 0 in self.samples_per_rank),
                 "samples_per_rank with a 0 and exchange.enabled=false: that phone would "
                 "learn nothing",
+            ),
+        ]
+
+    def _heat_conditions(self) -> list[tuple[bool, str]]:
+        heat, phones = self.heat, len(self.phones)
+        on = heat.enabled
+        return [
+            (
+                20 <= heat.pause_celsius <= 70,
+                f"heat.pause_celsius {heat.pause_celsius:g} must be from 20 to 70",
+            ),
+            (
+                len(heat.most_at_once) in (0, phones) and all(n > 0 for n in heat.most_at_once),
+                f"heat.most_at_once must be empty, or {phones} numbers above 0, one a phone",
+            ),
+            (
+                not (on and self.data.stage == "share"),
+                "heat and data.stage share: each phone holds its own samples only, so its share "
+                "cannot go to others; take stage all, or heat false",
+            ),
+            (
+                not (on and not self.exchange.enabled),
+                "heat and exchange.enabled=false: phones that train alone have no shares",
+            ),
+            (
+                not (on and self.deterministic),
+                "heat and deterministic: shares that follow heat sum in another order each time; "
+                "leave one of them out",
             ),
         ]
 

@@ -60,6 +60,17 @@ class CheckpointEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class SharesEvent:
+    """From the next iteration on each rank has so many samples; `why`: phone -> the reason."""
+
+    time: float
+    iteration: int
+    samples_per_rank: tuple[int, ...]
+    why: dict[str, str]
+    kind: Literal["shares"] = "shares"
+
+
+@dataclass(frozen=True, slots=True)
 class EndEvent:
     time: float
     iteration: int
@@ -69,12 +80,13 @@ class EndEvent:
     kind: Literal["end"] = "end"
 
 
-Event = StartEvent | IterationEvent | EvaluationEvent | CheckpointEvent | EndEvent
+Event = StartEvent | IterationEvent | EvaluationEvent | CheckpointEvent | SharesEvent | EndEvent
 _EVENTS: dict[str, type[Event]] = {
     "start": StartEvent,
     "iteration": IterationEvent,
     "evaluation": EvaluationEvent,
     "checkpoint": CheckpointEvent,
+    "shares": SharesEvent,
     "end": EndEvent,
 }
 
@@ -117,6 +129,8 @@ class Progress(Document):
     wait_seconds: float
     images: int
     """Images that this rank has trained on since the start of this process."""
+    samples: int | None = None
+    """This rank's in the last iteration; null where its program does not say."""
     version: Literal[1] = 1
 
 

@@ -4,17 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 SNAPSHOT = Path("phonerack/exporter/snapshot.json")
 ZONES = Path("/sys/class/thermal")
 _STALE_AFTER_SECONDS = 30.0
 _EVERY_SECONDS = 2.0
 _ZONE, _BATTERY = "phonerack_thermal_zone_celsius", "phonerack_battery_temperature_celsius"
+_STATUS, _THROTTLED = "phonerack_thermal_status", "phonerack_throttled_seconds_total"
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """What the phone's exporter told last; None is unknown, never 0.
+
+    `status` is Android's, 0 (not hot) to 6. `throttled_seconds`: for how long it was held back
+    since the exporter began, whichever way that is known.
+    """
+
+    battery_celsius: float | None = None
+    status: int | None = None
+    throttled_seconds: float = 0.0
+
+
+def look(home: Path | None = None) -> Heat:
+    """Everything unknown where the phone has no exporter, or one that has stopped."""
+    metrics = _snapshot((home or Path.home()) / SNAPSHOT, time.time())
+    values = {name: _values(metrics, name) for name in (_BATTERY, _STATUS, _THROTTLED)}
+    battery, status, throttled = values.values()
+    return Heat(
+        max(battery, default=None),
+        int(max(status)) if status else None,
+        sum(throttled),
+    )
 
 
 def celsius(home: Path | None = None, zones: Path = ZONES) -> float | None:
@@ -28,17 +56,26 @@ def celsius(home: Path | None = None, zones: Path = ZONES) -> float | None:
 
 
 def _of_exporter(snapshot: Path, now: float) -> float | None:
+    metrics = _snapshot(snapshot, now)
+    return max(_values(metrics, _ZONE) or _values(metrics, _BATTERY), default=None)
+
+
+def _snapshot(snapshot: Path, now: float) -> dict[str, Any]:
+    """The exporter's metrics; none where there is no fresh and whole snapshot."""
     try:
         document = json.loads(snapshot.read_bytes())
-        if abs(now - float(document["time"])) > _STALE_AFTER_SECONDS:
-            return None
-        metrics = document["metrics"]
-        for name in (_ZONE, _BATTERY):
-            if values := [float(sample["value"]) for sample in metrics.get(name, [])]:
-                return max(values)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        if abs(now - float(document["time"])) <= _STALE_AFTER_SECONDS:
+            return dict(document["metrics"])
+    except (OSError, ValueError, TypeError, KeyError):
         pass
-    return None
+    return {}
+
+
+def _values(metrics: dict[str, Any], name: str) -> list[float]:
+    try:
+        return [float(sample["value"]) for sample in metrics.get(name, [])]
+    except (ValueError, TypeError, KeyError):
+        return []
 
 
 def _of_kernel(zones: Path) -> float | None:
@@ -58,7 +95,8 @@ class Thermometer:
     """Reads the temperature in the background, so that a step only looks at the last value."""
 
     def __init__(self) -> None:
-        self.celsius = celsius()
+        self._held_back = -math.inf
+        self.celsius, self.heat = celsius(), look()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._read, name="thermometer", daemon=True)
 
@@ -77,4 +115,13 @@ class Thermometer:
 
     def _read(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
-            self.celsius = celsius()
+            before = self.heat
+            self.celsius, self.heat = celsius(), look()
+            if self.heat.throttled_seconds > before.throttled_seconds > 0:
+                self._held_back = time.monotonic()
+
+    @property
+    def slowed(self) -> bool:
+        """Whether Android takes the phone for hot, or has lately held its processor back."""
+        lately = time.monotonic() - self._held_back < _STALE_AFTER_SECONDS
+        return lately or (self.heat.status or 0) >= 1

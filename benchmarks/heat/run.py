@@ -1,0 +1,278 @@
+"""A long run in the heat: the time of an iteration against that of the cool rack.
+
+A provisioned rack of stand-in phones is there, with `fans:` as in README.md, and `fleetctl data add
+digits` was done. Each measurement is one job: some seconds cool, while heat stands still, then an
+hour of the phones' in a few minutes. Its result is added to a file, of which `--svg` draws all.
+
+    python benchmarks/heat/run.py one-fan shares --results FILE.jsonl
+    python benchmarks/heat/run.py --results FILE.jsonl --svg docs/figures/heat.svg
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from fleetctl.bench.plotting import Line, colours_of, figure, name_lines, render, styled
+from fleetctl.rack import Rack, RackPaths, find_rack_file, load_rack
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
+PACE = 20
+"""Seconds of the phones' heat in one of the clock's."""
+
+COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 45.0, 180.0, 15.0
+BIN_SECONDS = 10.0
+SAMPLES_PER_PHONE = 32
+
+JOB = """\
+train:
+  model: {{name: digits-cnn, args: {{channels: 24, hidden: 64}}}}
+  data: digits
+  epochs: 100000
+  evaluate_every_epochs: 100000
+  global_batch: {batch}
+  optimizer: {{name: sgd, lr: 0.05, momentum: 0.9}}
+  heat: {heat}
+  checkpoint: {{every_iterations: 0}}
+"""
+
+SCENES = {
+    "one-fan": "the fan of one phone has failed",
+    "no-fans": "no fan runs",
+}
+WAYS = {
+    "nothing": "nothing is done",
+    "shares": "shares follow heat",
+    "fans": "guard's fans follow heat",
+}
+AMBIENT_CELSIUS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A part of a run: the median of its iterations, from the beginning of one to that of the
+    next; `minutes` are the phones'. `skin_celsius` is that of the warmest phone."""
+
+    minutes: float
+    seconds: float
+    skin_celsius: float
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    scene: str
+    way: str
+    phones: int
+    pace: float
+    cold_seconds: float
+    points: tuple[Point, ...]
+    changes: tuple[dict[str, Any], ...]
+    """What the run's events say of its shares."""
+    samples: dict[str, int]
+    """At the end."""
+
+    @property
+    def growth(self) -> float:
+        """0.15: the second half of the hot time takes 15 % longer than the cool iterations."""
+        late = self.points[len(self.points) // 2 :]
+        return median(point.seconds for point in late) / self.cold_seconds - 1
+
+    @property
+    def worst(self) -> float:
+        """Of any part."""
+        return max(point.seconds for point in self.points) / self.cold_seconds - 1
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Run:
+        points = tuple(Point(**point) for point in document.pop("points"))
+        return cls(points=points, **document)
+
+
+def call(*arguments: str) -> str:
+    done = subprocess.run(
+        [FLEETCTL, *arguments], check=True, text=True, stdout=subprocess.PIPE, timeout=300
+    )
+    return done.stdout
+
+
+def hardware(*arguments: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(call("standin", "hardware", *arguments, "-o", "json"))[
+        "phones"
+    ]
+    return found
+
+
+def reset(rack: Rack) -> None:
+    """All phones cool, in still time."""
+    everyone = f"ambient={AMBIENT_CELSIUS}", "fan=on", f"temperature={AMBIENT_CELSIUS + 2}"
+    hardware(*everyone, "--pace", "0")
+    time.sleep(20)  # until the exporters have seen it
+
+
+@contextmanager
+def going_on(heat: bool, phones: int) -> Iterator[Path]:
+    """A launched job that trains; its progress, as it comes."""
+    with tempfile.TemporaryDirectory() as folder:
+        job = Path(folder) / "heat.yml"
+        batch = SAMPLES_PER_PHONE * phones
+        job.write_text(JOB.format(heat=str(heat).lower(), batch=batch))
+        launch = subprocess.Popen([FLEETCTL, "launch", str(job)], stdout=subprocess.PIPE, text=True)
+        assert launch.stdout is not None
+        name = next(line.split()[0] for line in launch.stdout if " runs on " in line)
+        try:
+            run = RackPaths(load_rack(find_rack_file(None)).name).runs / name
+            while not iterations(run / "progress.jsonl"):
+                time.sleep(0.5)
+            yield run
+        finally:
+            call("stop", name)
+            launch.communicate()
+
+
+@contextmanager
+def guarded(wanted: bool) -> Iterator[None]:
+    """With guard, which switches the fans that stand in the rack file."""
+    if not wanted:
+        yield
+        return
+    with subprocess.Popen([FLEETCTL, "guard"], stderr=subprocess.DEVNULL) as guard:
+        try:
+            yield
+        finally:
+            guard.terminate()
+
+
+def iterations(progress: Path) -> list[dict[str, Any]]:
+    if not progress.exists():
+        return []
+    lines = progress.read_text().splitlines()
+    return [event for event in map(json.loads, lines) if event["kind"] == "iteration"]
+
+
+def durations(events: Sequence[dict[str, Any]], whole: int) -> list[tuple[float, float]]:
+    """When each iteration of a whole batch after another such ended, and what it took."""
+    return [
+        (after["time"], after["time"] - before["time"])
+        for before, after in zip(events, events[1:], strict=False)
+        if before["images"] == after["images"] == whole
+    ]
+
+
+def measure(rack: Rack, scene: str, way: str) -> Run:
+    phones = len(rack.enrolled)
+    whole = SAMPLES_PER_PHONE * phones
+    reset(rack)
+    with going_on(way != "nothing", phones) as folder:
+        time.sleep(WARM_UP_SECONDS)
+        began = time.time()
+        time.sleep(COLD_SECONDS)
+        cold = time.time()
+        with guarded(way == "fans"):
+            without = rack.enrolled[-1] if scene == "one-fan" else "@phones"
+            hardware(without, "fan=off", "--pace", str(PACE))
+            hot = time.time()
+            warmest = []
+            while time.time() < hot + HOT_SECONDS:
+                warmest.append(max(phone["skin_celsius"] for phone in hardware()))
+                time.sleep(max(0.0, hot + len(warmest) * BIN_SECONDS - time.time()))
+        taken = durations(iterations(folder / "progress.jsonl"), whole)
+        events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+        plan = json.loads((folder / "plan.json").read_text())
+    hardware("--pace", "1")
+    changes = tuple(event for event in events if event["kind"] == "shares")
+    first = dict(zip(plan["phones"], plan["samples_per_rank"], strict=True))
+    return Run(
+        scene,
+        way,
+        phones,
+        PACE,
+        median(seconds for at, seconds in taken if began <= at < cold),
+        tuple(points(taken, hot, warmest)),
+        changes,
+        changes[-1]["samples"] if changes else first,
+    )
+
+
+def points(
+    taken: Sequence[tuple[float, float]], hot: float, warmest: Sequence[float]
+) -> Iterator[Point]:
+    for part, celsius in enumerate(warmest):
+        start = hot + part * BIN_SECONDS
+        inside = [seconds for at, seconds in taken if start <= at < start + BIN_SECONDS]
+        if inside:
+            minutes = (part + 0.5) * BIN_SECONDS * PACE / 60
+            yield Point(minutes, median(inside), celsius)
+
+
+@styled
+def draw(runs: Sequence[Run]) -> Figure:
+    scenes = [scene for scene in SCENES if any(run.scene == scene for run in runs)]
+    colours = colours_of(WAYS.values())
+    drawn, panels = figure(len(scenes), 1, 2.9 * len(scenes), sharex=True)
+    for axes, scene in zip(panels, scenes, strict=True):
+        shown = [
+            Line(
+                WAYS[run.way],
+                tuple(point.minutes for point in run.points),
+                tuple(100 * (point.seconds / run.cold_seconds - 1) for point in run.points),
+            )
+            for run in runs
+            if run.scene == scene
+        ]
+        axes.axhspan(-5, 5, color="#eeeeee")
+        for line in shown:
+            axes.plot(line.x, line.y, color=colours[line.name], linewidth=1.6)
+        phones = next(run.phones for run in runs if run.scene == scene)
+        axes.set_title(f"{phones} phones, {SCENES[scene]}")
+        axes.set_ylabel("longer than cool, %")
+        name_lines(axes, shown, colours)
+    panels[-1].set_xlabel("minutes of the phones'")
+    return drawn
+
+
+def read(path: Path) -> list[Run]:
+    """The newest of each kind."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    newest = {(run.scene, run.way): run for run in map(Run.from_json, map(json.loads, lines))}
+    return [newest[scene, way] for scene in SCENES for way in WAYS if (scene, way) in newest]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scene", nargs="?", choices=SCENES)
+    parser.add_argument("way", nargs="?", choices=WAYS)
+    parser.add_argument("--results", type=Path, required=True, help="a line a measurement")
+    parser.add_argument("--svg", type=Path, help="draw what has been measured")
+    options = parser.parse_args()
+    if options.scene and options.way:
+        run = measure(load_rack(find_rack_file(None)), options.scene, options.way)
+        with options.results.open("a") as file:
+            file.write(json.dumps(asdict(run)) + "\n")
+    found = read(options.results)
+    for run in found:
+        print(
+            f"{run.scene:8} {run.way:8} cool {run.cold_seconds * 1000:.0f} ms, second half "
+            f"{run.growth:+.1%}, worst {run.worst:+.1%}, {len(run.changes)} changes, "
+            f"warmest skin {max(point.skin_celsius for point in run.points):.1f} °C"
+        )
+    if options.svg:
+        options.svg.write_bytes(render(draw(found), "svg"))
+
+
+if __name__ == "__main__":
+    main()
