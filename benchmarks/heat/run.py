@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -115,7 +116,7 @@ def hardware(*arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def reset(rack: Rack) -> None:
+def reset() -> None:
     """All phones cool, in still time."""
     everyone = f"ambient={AMBIENT_CELSIUS}", "fan=on", f"temperature={AMBIENT_CELSIUS + 2}"
     hardware(*everyone, "--pace", "0")
@@ -130,7 +131,7 @@ def going_on(heat: bool, phones: int) -> Iterator[Path]:
         batch = SAMPLES_PER_PHONE * phones
         job.write_text(JOB.format(heat=str(heat).lower(), batch=batch))
         launch = subprocess.Popen([FLEETCTL, "launch", str(job)], stdout=subprocess.PIPE, text=True)
-        assert launch.stdout is not None
+        assert launch.stdout is not None  # noqa: S101
         name = next(line.split()[0] for line in launch.stdout if " runs on " in line)
         try:
             run = RackPaths(load_rack(find_rack_file(None)).name).runs / name
@@ -166,7 +167,7 @@ def durations(events: Sequence[dict[str, Any]], whole: int) -> list[tuple[float,
     """When each iteration of a whole batch after another such ended, and what it took."""
     return [
         (after["time"], after["time"] - before["time"])
-        for before, after in zip(events, events[1:], strict=False)
+        for before, after in pairwise(events)
         if before["images"] == after["images"] == whole
     ]
 
@@ -174,7 +175,7 @@ def durations(events: Sequence[dict[str, Any]], whole: int) -> list[tuple[float,
 def measure(rack: Rack, scene: str, way: str) -> Run:
     phones = len(rack.enrolled)
     whole = SAMPLES_PER_PHONE * phones
-    reset(rack)
+    reset()
     with going_on(way != "nothing", phones) as folder:
         time.sleep(WARM_UP_SECONDS)
         began = time.time()

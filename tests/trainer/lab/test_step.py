@@ -4,6 +4,7 @@ import pytest
 import torch
 from worlds import with_engines
 
+from trainer.exchange.engine import Engine
 from trainer.step import DataParallel, LabelError, _buckets
 
 
@@ -41,6 +42,42 @@ def test_a_step_alone_is_torch_s_own_step() -> None:
         their_sgd.step()
         assert result.loss == pytest.approx(expected.item(), rel=1e-6)
     torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+SHARES = [(3, 3), (5, 1), (6, 0), (2, 4)]
+
+
+@pytest.mark.parametrize("codec", ["none", "half"])
+def test_shares_that_change_from_step_to_step_equal_one_process(codec: str) -> None:
+    torch.manual_seed(0)
+    images, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+    models = [torch.nn.Linear(4, 3) for _ in range(3)]
+    for model in models[1:]:
+        model.load_state_dict(models[0].state_dict())
+
+    def executor(model: torch.nn.Module, engine: Engine | None, numbers: int) -> DataParallel:
+        sgd = torch.optim.SGD(model.parameters(), 0.5, 0.9)
+        loss = torch.nn.functional.cross_entropy
+        return DataParallel(model, loss, sgd, engine, "each", numbers=numbers)
+
+    def rank(engine: Engine) -> list[tuple[tuple[float, ...], ...]]:
+        parallel = executor(models[1 + engine.rank], engine, 2)
+        heard = []
+        for first, _ in SHARES:
+            own = slice(0, first) if engine.rank == 0 else slice(first, 6)
+            told = (engine.rank + 0.25, float(first))
+            result = parallel.step(images[own], labels[own], 6, tell=told, parts=2)
+            heard.append(result.told)
+        return heard
+
+    one = executor(models[0], None, 0)
+    for _ in SHARES:
+        assert one.step(images, labels, 6).told == ()
+    expected = [((0.25, first), (1.25, first)) for first, _ in SHARES]
+    assert with_engines(2, rank, codec) == [expected, expected]
+    tolerance = {"none": 1e-5, "half": 1e-2}[codec]
+    for model in models[1:]:
+        torch.testing.assert_close(model.weight, models[0].weight, rtol=tolerance, atol=tolerance)
 
 
 def test_a_step_whose_loss_is_not_finite_changes_nothing() -> None:
