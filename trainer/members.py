@@ -87,6 +87,7 @@ class _Window:
     """What the ranks took since the last decision."""
 
     stale: int = STALE_LOOKS
+    whole_seconds: float = 0.0
     seconds: list[list[float]] = field(default_factory=list)
 
     def take(self, seconds: list[float]) -> None:
@@ -94,11 +95,11 @@ class _Window:
             self.stale -= 1
         else:
             self.seconds.append(seconds)
+            self.whole_seconds += max(seconds)
 
     @property
     def is_full(self) -> bool:
-        whole = sum(max(each) for each in self.seconds)
-        return len(self.seconds) >= LEAST_LOOKS and whole >= WINDOW_SECONDS
+        return len(self.seconds) >= LEAST_LOOKS and self.whole_seconds >= WINDOW_SECONDS
 
     def medians(self) -> list[float]:
         return [statistics.median(rank) for rank in zip(*self.seconds, strict=True)]
@@ -191,15 +192,17 @@ class Members:
 
     def _in_time(self, speeds: dict[int, float], slowed: set[int]) -> dict[int, float]:
         """How many samples each rank that heat slows, or has slowed, could compute while the
-        others compute what is then left; these keep their parts of the plan among them."""
+        slowest of the others computes what is then left to it; these keep their parts of the plan
+        among them."""
         own = {rank for rank in speeds if rank in self._own or rank in slowed}
         others = [rank for rank in speeds if rank not in own]
         if not others:
             return {rank: self._batch * v / sum(speeds.values()) for rank, v in speeds.items()}
-        pace = statistics.median(self._plan[rank] / speeds[rank] for rank in others)
+        pace = max(self._plan[rank] / speeds[rank] for rank in others)
         theirs = sum(self._plan[rank] for rank in others)
-        part = self._batch / (theirs + pace * sum(speeds[rank] for rank in own))
-        return {rank: min(speeds[rank] * pace, self._plan[rank]) * part for rank in own}
+        able = {rank: min(speeds[rank] * pace, self._plan[rank]) for rank in own}
+        part = self._batch / (theirs + sum(able.values()))
+        return {rank: samples * part for rank, samples in able.items()}
 
     def _take_away(
         self, speeds: dict[int, float], due: dict[int, float], readings: Sequence[Reading]

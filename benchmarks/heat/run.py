@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
-PACE = 20
+PACE = 24
 """Seconds of the phones' heat in one of the clock's."""
 
-COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 45.0, 180.0, 15.0
+COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 30.0, 150.0, 10.0
 BIN_SECONDS = 10.0
 SAMPLES_PER_PHONE = 32
 
@@ -120,7 +120,7 @@ def reset() -> None:
     """All phones cool, in still time."""
     everyone = f"ambient={AMBIENT_CELSIUS}", "fan=on", f"temperature={AMBIENT_CELSIUS + 2}"
     hardware(*everyone, "--pace", "0")
-    time.sleep(20)  # until the exporters have seen it
+    time.sleep(16)  # until the exporters have seen it
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from trainer.formats import (
 )
 
 PAUSE_BELOW_DRAIN_CELSIUS = 2.0
+_DRAIN_CELSIUS = GuardLimits().drain_celsius
 
 SMALL_PARAMETERS = 1_000_000
 """A model of fewer needs no rehearsal: preflight's least free memory is enough for it."""
@@ -46,7 +47,7 @@ def equal_shares(samples: int, ranks: int) -> tuple[int, ...]:
 def build_plan(
     train: Train, run: str, phones: Sequence[str], resume: str | None = None,
     *, switches: Sequence[str] = (), data: DataManifest | None = None,
-    drain_celsius: float = GuardLimits.drain_celsius,
+    drain_celsius: float = _DRAIN_CELSIUS,
 ) -> Plan:  # fmt: skip
     """The plan of `run` on `phones` (ring order), its model fitted to the data set, if that is
     known. Raises JobError naming what does not fit.

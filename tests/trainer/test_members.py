@@ -19,7 +19,7 @@ LIMIT = 43.0
 
 @dataclass
 class Played:
-    """Ranks that compute, and what they tell of it one iteration later, as in a run."""
+    """Ranks that compute (0.1 s a sample, if nothing else is said), and what they tell of it one iteration later, as in a run."""
 
     plan: tuple[int, ...]
     least: int = 1
@@ -31,6 +31,7 @@ class Played:
     def __post_init__(self) -> None:
         self.members = Members(self.plan, self.least, LIMIT)
         self.slope = self.slope or [0.1] * len(self.plan)
+        self.cold = list(self.slope)
         self.told = [Reading(0.0)] * len(self.plan)
 
     @property
@@ -66,7 +67,7 @@ class Played:
         self.slowed.add(rank)
 
     def cool(self, rank: int) -> None:
-        self.slope[rank] = 0.1
+        self.slope[rank] = self.cold[rank]
         self.celsius[rank] = 30.0
         self.slowed.discard(rank)
 
@@ -196,7 +197,7 @@ RACKS = st.integers(1, 12).flatmap(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(rack=RACKS, fixed=st.sampled_from([0.0, 0.5, 3.0]), least=st.integers(1, 2))
 def test_whatever_the_heat_the_batch_stays_whole_and_shares_come_to_rest(
     rack, fixed: float, least: int
@@ -214,25 +215,26 @@ def test_whatever_the_heat_the_batch_stays_whole_and_shares_come_to_rest(
     resting = sum(
         n for rank, n in enumerate(plan) if celsius[rank] is not None and celsius[rank] >= LIMIT
     )
-    changes = played.go(1000)
+    changes = played.go(400)
     assert len(changes) <= 40
-    assert played.go(500) == [], "nothing changed, so nothing is changed"
+    assert played.go(150) == [], "nothing changed, so nothing is changed"
     if not resting:
         assert max(played.seconds(played.shares)) <= unheated * (1 + 1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(rack=RACKS, seed=st.integers(0, 2**20), least=st.integers(1, 2))
 def test_heat_that_comes_and_goes_leaves_nothing_behind(rack, seed: int, least: int) -> None:
+    """The plan fits its phones: cool, all of them take two seconds."""
     plan, factors, slowed, _ = rack
-    played = Played(tuple(plan), least)
+    played = Played(tuple(plan), least, 0.0, [2 / samples for samples in plan])
     for rank, (factor, is_slowed) in enumerate(zip(factors, slowed, strict=True)):
         if is_slowed:
             played.heat(rank, factor, 35.0 + seed % 12)
-    played.go(300)
+    played.go(120)
     for rank in range(len(plan)):
         played.cool(rank)
-    played.go(3000)
+    played.go(1000)
     assert played.shares == tuple(plan)
 
 
