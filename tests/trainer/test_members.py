@@ -19,7 +19,8 @@ LIMIT = 43.0
 
 @dataclass
 class Played:
-    """Ranks that compute (0.1 s a sample, if nothing else is said), and what they tell of it one iteration later, as in a run."""
+    """Ranks that compute (0.1 s a sample, if nothing else is said), and what they tell of it one
+    iteration later, as in a run."""
 
     plan: tuple[int, ...]
     least: int = 1
