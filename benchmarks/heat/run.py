@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
-PACE = 24
+PACE = 30
 """Seconds of the phones' heat in one of the clock's."""
 
-COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 30.0, 150.0, 10.0
+COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 25.0, 120.0, 10.0
 BIN_SECONDS = 10.0
 SAMPLES_PER_PHONE = 32
 
