@@ -171,7 +171,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Clock",
-            "How far its clock is from Prometheus's; a sample is up to two readings old.",
+            "How far its clock is from Prometheus's; some seconds may be the age of the sample.",
             "s",
             (
                 Query(

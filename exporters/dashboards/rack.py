@@ -249,7 +249,7 @@ SECTIONS: dict[str, tuple[Panel, ...]] = {
         ),
         Panel(
             "Clock",
-            "How far the phone's clock is from Prometheus's; a sample is up to two readings old.",
+            "How far the phone's clock is from Prometheus's; some seconds may be the sample's age.",
             "s",
             (Query(f"{of(CLOCK)} - timestamp({of(CLOCK)})"),),
         ),
