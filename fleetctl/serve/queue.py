@@ -241,7 +241,8 @@ def _entry(row: tuple[Any, ...]) -> Entry:
     (number, name, arrived, who, priority, least, most, spares, among, *rest) = row
     (limit_seconds, resume, tries, not_before, trouble, phones, given, promised) = rest
     return Entry(
-        *(number, name, arrived, who, priority, least, most, spares, tuple(json.loads(among))),
+        *(number, name, arrived, who, priority, least, most, spares),
+        tuple(json.loads(among)) if among != "[]" else (),
         *(limit_seconds, resume, tries, not_before, trouble),
         tuple(json.loads(phones)) if phones else (),
         given,

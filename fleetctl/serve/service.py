@@ -87,8 +87,7 @@ class Service:
         moment = time.time() if now is None else now
         self._read_rack()
         self._reap(moment)
-        self._keep_supervised(moment)
-        entries = self.queue.jobs()
+        entries = self._keep_supervised(moment)
         limits = {run: end for run, end in self._unattended.items() if end is not None}
         began, facts = time.perf_counter(), self.state.phones()
         board = board_of(self.rack, facts, entries, limits, moment)
@@ -112,20 +111,24 @@ class Service:
         if now - known.promised >= PROMISE_SECONDS:
             self.queue.promise(promise.name, now)
 
-    def _keep_supervised(self, now: float) -> None:
-        """Every job that has phones has a supervisor; what is over leaves the queue."""
+    def _keep_supervised(self, now: float) -> list[Entry]:
+        """Every job that has phones has a supervisor; what is over leaves the queue. Returns what
+        is left in it: to read a long queue costs most of a turn."""
         entries = {entry.name: entry for entry in self.queue.jobs()}
+        over = set()
         for name, entry in entries.items():
             if entry.given is None:
                 continue
             run = RunFolder(self.paths.runs / name)
             if not run.path.exists():
                 self.queue.remove(name)
+                over.add(name)
                 self.say(f"{name} leaves the queue: somebody removed its folder")
             elif run.supervised:
                 continue
             elif run.events() and run.summary().over:
                 self.queue.remove(name)
+                over.add(name)
                 self._children.pop(name, None)
                 self.say(f"{name} is over: {run.summary().state}")
             else:
@@ -136,6 +139,7 @@ class Service:
         if now - self._pruned >= PRUNE_SECONDS:
             self._pruned = now
             self._prune(entries.values(), now)
+        return [entry for name, entry in entries.items() if name not in over]
 
     def _prune(self, entries: Iterable[Entry], now: float) -> None:
         gone = retention.prune_controller(self.paths.runs, names_of(entries), now)
