@@ -40,6 +40,11 @@ class Application(Connected):
 
     # --- change ---------------------------------------------------------------------------------
 
+    def count_phones(self) -> None:
+        """See who answers. Nobody may have begun to change anything yet, at any switch."""
+        if self.change:
+            self._before = frozenset(self.job.reachable())
+
     def arm(self, lines: int = 0) -> None:
         """Everything that must be true first; then the switch is told to take the change back.
 
@@ -55,10 +60,9 @@ class Application(Connected):
                     f"a change waits there already under a {guard.name}",
                     "confirm it or let it run out, then run again",
                 )
+        job.backup(self._text)
         self._prepare()
         if self.change:
-            job.backup(self._text)
-            self._before = frozenset(job.reachable())
             self._arm(max(lines, len(self.change.commands)))
 
     def _prepare(self) -> None:
@@ -153,7 +157,11 @@ class Application(Connected):
     # --- verify and keep ------------------------------------------------------------------------
 
     def verify(self) -> None:
-        """Log in anew, read back, and reach everybody who was reachable before."""
+        """Log in anew, read back, and reach everybody who was reachable before.
+
+        A change that concerns ports of phones only answers for these; any other for all of the
+        rack, since it may be the way to other switches.
+        """
         if self.guard is None:
             return
         self.job.say("reads back")
@@ -167,12 +175,15 @@ class Application(Connected):
                 if time.monotonic() > until:
                     raise
                 self.in_time()
-        while missing := sorted(self._before - set(self.job.reachable())):
+        mine = {port.label for port in self.job.intent.ports if port.role == "phone"}
+        due = self._before if self.change.may_cut_off_others else self._before & mine
+        while missing := sorted(due - set(self.job.reachable())):
             if time.monotonic() > until:
+                cure = "compare cabling and rack file"
+                if others := sorted(set(missing) - mine):
+                    cure += f": {others[0]} is plugged in elsewhere, and was reached through it"
                 raise SwitchError(
-                    self.name,
-                    f"no longer reachable after the change: {', '.join(missing)}",
-                    "compare cabling and rack file",
+                    self.name, f"no longer reachable after the change: {', '.join(missing)}", cure
                 )
             self.in_time()
             time.sleep(0.2)
@@ -342,6 +353,7 @@ class Application(Connected):
         with self.unwinding():
             self.look()
             in_step = self._saved
+            self.count_phones()
             self.arm()
             self.push()
             self.push_uplinks()

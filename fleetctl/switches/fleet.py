@@ -117,11 +117,7 @@ class Switches:
         """What the rack file wants of a switch, or with `restore` what a backup says."""
         found, intent = self.intent(switch)
         secrets = self.secrets(switch)
-        addresses = {
-            phone.name: phone.address
-            for phone in self.rack.phones.values()
-            if phone.switch == switch.name
-        }
+        addresses = {phone.name: phone.address for phone in self.rack.phones.values()}
         wanted = None
         if restore is not None:
             wanted = found.read(secrets.conceal(restore.read_text()), intent).config

@@ -27,8 +27,9 @@ class StoppedError(SwitchError):
 class Job:
     """One switch and what to do with it.
 
-    `reachable` tells which of the phones named answer now; `backup` keeps a configuration, secrets
-    concealed. `wanted` is a configuration to return to; without it the intent counts.
+    `reachable` tells which phones of the whole rack answer now; `backup` keeps a configuration,
+    secrets concealed. `wanted` is a configuration to return to; without it the intent counts. One
+    that is `restored_from` a file may not fit any more; without a file it ran a moment ago.
     """
 
     target: Target

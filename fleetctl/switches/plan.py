@@ -36,6 +36,8 @@ class Step:
     """For people: `port 3 (GigabitEthernet1/0/3, phone003)`."""
 
     is_uplink: bool = False
+    is_phone: bool = False
+    """Whether it concerns the port of one phone, and nobody behind it."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,15 @@ class Change:
     @property
     def changes_uplinks(self) -> bool:
         return any(step.is_uplink for step in self.steps)
+
+    @property
+    def may_cut_off_others(self) -> bool:
+        """Whether phones of other switches may be cut off by it as well.
+
+        Not only uplinks do that: a VLAN that goes, or a port that the rack file no longer calls
+        an uplink while its cable still leads to the next switch.
+        """
+        return not all(step.is_phone for step in self.steps)
 
     def part(self, uplinks: bool) -> Iterator[tuple[Step, str]]:
         """The lines up to the first uplink, or those from there on."""
@@ -188,7 +199,10 @@ def _steps(
             lines = sorted(lines, key=platform.weight)
             commands = tuple(_with_list_changes(lines, before.get(header)))
             if commands or header not in before:
-                yield Step(header, commands, _place(header, intent), _is_uplink(header, intent))
+                yield Step(
+                    *(header, commands, _place(header, intent), _is_uplink(header, intent)),
+                    is_phone=_is_phone(header, intent, before.get(header, ())),
+                )
         else:
             yield Step("", (header,), _place(header, intent), _is_uplink(header, intent))
 
@@ -279,6 +293,12 @@ def _switching(lines: Iterable[str]) -> set[str]:
 def _is_uplink(header: str, intent: SwitchIntent) -> bool:
     port = intent.by_interface.get(header.removeprefix("interface "))
     return "port-channel" in header.lower() or (port is not None and port.role == "uplink")
+
+
+def _is_phone(header: str, intent: SwitchIntent, before: Iterable[str]) -> bool:
+    port = intent.by_interface.get(header.removeprefix("interface "))
+    led_on = any(line.startswith(("switchport mode trunk", "channel-group ")) for line in before)
+    return port is not None and port.role == "phone" and not led_on
 
 
 def _place(header: str, intent: SwitchIntent) -> str:

@@ -174,6 +174,7 @@ def _one(job: Job, group: _Group, dry: bool) -> Report:
         if dry:
             return report("would change" if application.change else "unchanged")
         lines = len(application.change.commands) if application.change.changes_uplinks else None
+        application.count_phones()
         group.look(application.name, lines)
         longest = group.wait_for_looks(application.name, application.check_stopped)
         application.arm(longest)
@@ -181,6 +182,7 @@ def _one(job: Job, group: _Group, dry: bool) -> Report:
         group.together(application.name, "uplinks", application.in_time)
         group.let_farther_ones_begin(application.name)
         application.push_uplinks(together=len(group.joint) > 1)
+        group.together(application.name, "verify", application.in_time)
         application.verify()
         group.together(application.name, "keep", application.in_time)
         application.confirm()

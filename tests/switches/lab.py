@@ -54,6 +54,9 @@ class Lab:
     targets: dict[str, Target] = field(default_factory=dict)
     backups: list[tuple[str, str]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
+    vantage: str = "phone001"
+    """From here phones are knocked at."""
+
     secrets: dict[str, str] = field(default_factory=lambda: dict(SECRETS))
 
     def add(self, name: str, **knobs: Any) -> Device:
@@ -99,21 +102,16 @@ class Lab:
             platform=found,
             intent=intent,
             secrets=Secrets(self.secrets),
-            reachable=lambda: self.reachable(name),
+            reachable=self.reachable,
             backup=lambda text: self.backups.append((name, text)),
             patience=PATIENCE,
             say=self.said.append,
         )
         return replace(job, **changes)
 
-    def reachable(self, switch: str) -> set[str]:
-        """Phones of one switch that all phones of the rack can talk to."""
-        return {
-            phone
-            for phone, end in self.network.hosts.items()
-            if end.switch == switch
-            and any(self.network.reaches(other, phone) for other in self.network.hosts)
-        }
+    def reachable(self) -> set[str]:
+        """Phones of the rack that can be reached from where `vantage` is plugged in."""
+        return {phone for phone in self.rack.phones if self.network.reaches(self.vantage, phone)}
 
     def run(self, *names: str, dry: bool = False, **changes: Any) -> list[Report | SwitchError]:
         jobs = [self.job(name, **changes) for name in names or self.devices]

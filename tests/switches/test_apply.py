@@ -38,7 +38,7 @@ def test_a_new_switch_is_configured_saved_and_then_left_alone(lab: Make, name: s
     assert settings.hostname == "sw1"
     assert settings.vlans == {10: "phones", 20: "cameras"}
     assert rig.startup() == settings
-    assert rig.reachable("sw1") == set(rig.rack.phones)
+    assert rig.reachable() == set(rig.rack.phones)
     if name == "cisco_ios":
         assert settings.archive_path == "flash:phonerack"
     # Nothing is left armed.

@@ -16,6 +16,7 @@ from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.job import Report
 from fleetctl.switches.rollout import hops_from_the_controller
 from standin.switches.plane import End
+from standin.switches.state import PortEffect
 
 
 def a_chain() -> Rack:
@@ -106,6 +107,79 @@ def test_what_concerns_no_uplink_does_not_wait_for_others(chain: Lab) -> None:
     assert isinstance(two, Report)
     assert two.result == "unchanged"
     assert isinstance(three, SwitchError)
+
+
+@pytest.mark.parametrize("named", [["sw2"], ["sw1", "sw2", "sw3"]], ids=["alone", "unchanged"])
+def test_a_port_that_leads_to_a_switch_that_does_not_change_is_not_shut(
+    chain: Lab, named: list[str]
+) -> None:
+    """The rack file forgot the uplink: its ports are unused, and sw3's phones would be gone."""
+    for name in chain.devices:
+        chain.settle(name)
+    assert chain.reachable() == set(chain.rack.phones)
+    old = chain.settings("sw2")
+    forget_uplink(chain, "sw2", "sw3")
+    answers = dict(zip(named, chain.run(*named), strict=True))
+    told = answers.pop("sw2")
+    assert isinstance(told, SwitchError), told
+    assert "no longer reachable after the change: phone005, phone006" in str(told)
+    assert "phone005 is plugged in elsewhere" in str(told)
+    assert "the old configuration is back" in str(told)
+    assert all(isinstance(answer, Report) for answer in answers.values())
+    assert chain.settings("sw2") == old == chain.startup("sw2")
+    assert chain.reachable() == set(chain.rack.phones)
+
+
+def test_phones_behind_an_unmanaged_switch_count_as_well(chain: Lab) -> None:
+    ports = [port.interface for port in chain.job("sw3").intent.ports]
+    simple = replace(chain.rack.switches["sw3"], platform="unmanaged", address=None)
+    chain.rack = replace(chain.rack, switches={**chain.rack.switches, "sw3": simple})
+    del chain.devices["sw3"]
+    chain.network.plane("sw3").apply(
+        {port: PortEffect(up=True, untagged=1, tagged=frozenset()) for port in ports}
+    )
+    for name in chain.devices:
+        chain.settle(name)
+    assert chain.reachable() == set(chain.rack.phones)
+    old = chain.settings("sw2")
+    forget_uplink(chain, "sw2", "sw3")
+    _, told = chain.run()
+    assert "no longer reachable after the change: phone005, phone006" in str(told)
+    assert chain.settings("sw2") == old
+    assert chain.reachable() == set(chain.rack.phones)
+
+
+def test_a_vlan_that_other_switches_still_need_is_not_taken_from_an_uplink(chain: Lab) -> None:
+    for name in chain.devices:
+        chain.settle(name)
+    old = chain.settings("sw2")
+    network = replace(chain.rack.network, vlan=30, vlans={30: "moved"})
+    chain.rack = replace(chain.rack, network=network)
+    (told,) = chain.run("sw2")
+    # sw2's own phones are in another VLAN than everybody else then.
+    assert "no longer reachable after the change: phone003, phone004, phone005" in str(told)
+    assert chain.settings("sw2") == old
+    assert chain.reachable() == set(chain.rack.phones)
+
+
+def test_a_change_at_ports_of_phones_answers_for_these_phones_only(chain: Lab) -> None:
+    for name in chain.devices:
+        chain.settle(name)
+    chain.type("interface gi1/0/1\nno description", "sw2")
+    answering = iter([set(chain.rack.phones)])
+    (told,) = chain.run(
+        "sw2", reachable=lambda: next(answering, set(chain.rack.phones) - {"phone006"})
+    )
+    assert isinstance(told, Report), told
+
+
+def forget_uplink(lab: Lab, name: str, to: str) -> None:
+    """Let the rack file say that nothing is plugged in where an uplink is."""
+    switch = lab.rack.switches[name]
+    bundles = tuple(bundle for bundle in switch.bundles if bundle.to != to)
+    uplinks = tuple(port for bundle in bundles for port in bundle.ports)
+    changed = replace(switch, bundles=bundles, uplinks=uplinks)
+    lab.rack = replace(lab.rack, switches={**lab.rack.switches, name: changed})
 
 
 def test_an_uplink_does_not_change_while_its_neighbour_cannot_be_asked(chain: Lab) -> None:
