@@ -37,6 +37,8 @@ class Application(Connected):
     _armed_at: float = 0.0
     _armed_seconds: int = 0
     _confirmed: bool = False
+    _prepared: tuple[str, ...] = ()
+    """Lines that it has got for good, whatever becomes of the change."""
 
     # --- change ---------------------------------------------------------------------------------
 
@@ -78,9 +80,18 @@ class Application(Connected):
         guard.finish(self._there(), self._armed_seconds)
         self._open().close()
         guard.confirm(self._there())
-        self.guard = None
-        self._save()
+        self.guard, self._prepared = None, running.lacking
+        try:
+            self._save()
+        except LostError:
+            self._insist(self._save_anew, time.monotonic())
         self._read()
+        if self._running and self._running.lacking:
+            self._prepared = ()
+            raise SwitchError(
+                self.name, "it went down before what it was prepared with was saved", "run it again"
+            )
+        self.job.backup(self._text)
 
     def _arm(self, lines: int) -> None:
         if not any(self._begin(guard, lines) for guard in self.job.platform.guards()):
@@ -248,6 +259,10 @@ class Application(Connected):
         self._save()
         return True
 
+    def _save_anew(self) -> None:
+        self._renew()
+        self._save()
+
     def _is_new_or_old(self) -> bool:
         """Whether the change is there. Raises SwitchError when neither it nor the old one is."""
         found = self._config()
@@ -330,8 +345,13 @@ class Application(Connected):
             yield
         except SwitchError as problem:
             how = self._undone(problem)
-            if not how:
+            if not how and not self._prepared:
                 raise
+            how = how or "nothing was changed"
+            if self._prepared:
+                how += (
+                    f", but for `{'`, `'.join(self._prepared)}`, which changes need and which stay"
+                )
             raise SwitchError(self.name, f"{problem.what}; {how}", problem.cure) from None
         except BaseException:
             self.undo()

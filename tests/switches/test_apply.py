@@ -10,6 +10,7 @@ import pytest
 from conftest import KINDS
 from lab import COMMUNITY, PASSWORD
 
+from fleetctl.switches.apply import Application
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.job import Report
 
@@ -89,7 +90,8 @@ def test_a_rejected_line_names_port_line_and_text_and_nothing_stays(lab: Make, n
     assert "% Invalid input" in message
     assert "the old configuration is back" in message
     now = rig.settings()
-    if name == "cisco_ios":  # what it was prepared with stays
+    if name == "cisco_ios":  # what it was prepared with stays, and the message says so
+        assert "but for `vtp mode transparent`, `archive`, `path flash:phonerack`" in message
         assert (now.archive_path, now.vtp) == ("flash:phonerack", "transparent")
         now.archive_path, now.vtp = old.archive_path, old.vtp
     assert now == old
@@ -146,6 +148,28 @@ def test_lines_of_a_person_that_were_never_saved_are_saved_with_a_note(lab: Make
     assert report.result == "unchanged"
     assert report.notes == ("its running configuration was right but not saved",)
     assert rig.startup().hostname == "sw1"
+
+
+def test_the_first_backup_of_a_new_ios_is_what_came_from_the_factory(lab: Make) -> None:
+    rig = lab(reject="phone003")
+    failure(rig.run())
+    first, prepared = [text for _, text in rig.backups]
+    assert "archive" not in first
+    assert "vtp mode" not in first
+    assert "path flash:phonerack" in prepared
+    assert "phone001" not in prepared
+
+
+def test_what_a_switch_was_prepared_with_is_told_even_if_nothing_else_was_begun(
+    lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(application: Application, _: int) -> None:
+        raise SwitchError(application.name, "it cannot be armed", "see its manual")
+
+    rig = lab()
+    monkeypatch.setattr(Application, "_arm", refuse)
+    message = failure(rig.run())
+    assert "nothing was changed, but for `vtp mode transparent`" in message
 
 
 def test_an_ios_switch_is_not_prepared_while_it_has_unsaved_changes(lab: Make) -> None:
