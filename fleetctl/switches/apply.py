@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+from fleetctl.switches.config import differences
 from fleetctl.switches.connected import Connected, NotYetError
 from fleetctl.switches.errors import RefusedError, SwitchError
 from fleetctl.switches.guards import Guard
 from fleetctl.switches.job import StoppedError, placed
-from fleetctl.switches.plan import Step, differences
+from fleetctl.switches.plan import Step
 from fleetctl.switches.session import LostError
 
 MARGIN_SECONDS = 40
@@ -328,7 +329,9 @@ class Application(Connected):
     def _change_back(self) -> str:
         """It was kept already, and could not be saved: the way back is a change as well."""
         self.close()
-        job = replace(self.job, wanted=self.change.before, stopped=lambda: False)
+        job = replace(
+            self.job, wanted=self.change.before, restored_from=None, stopped=lambda: False
+        )
 
         def change() -> str:
             Application(job).run(only_in_step=True)

@@ -63,3 +63,36 @@ def _without_banners(text: str) -> Iterator[str]:
         until = None if mark in rest else mark
     if until is not None:
         raise TornTextError("a banner does not end")
+
+
+def to_text(config: Config) -> str:
+    """A configuration in normal form as a switch would show it."""
+    lines = []
+    for header in sorted(config, key=_text_order):
+        lines.append(header)
+        lines += [f" {line}" for line in config[header]]
+    return "\n".join(lines) + "\n"
+
+
+def differences(wanted: Config, found: Config) -> list[str]:
+    """Lines that one of both has, as `- missing` and `+ too much`, with their section."""
+    lines = []
+    for header in sorted({*wanted, *found}):
+        mine, theirs = wanted.get(header), found.get(header)
+        if mine == theirs:
+            continue
+        if mine is None or theirs is None:
+            lines.append(f"{'+' if mine is None else '-'} {header}")
+            continue
+        lines += [f"- {header}: {line}" for line in mine if line not in theirs]
+        lines += [f"+ {header}: {line}" for line in theirs if line not in mine]
+    return lines
+
+
+def _text_order(header: str) -> tuple[int, list[int | str]]:
+    kinds = ("hostname", "vlan", "interface")
+    kind = next((place for place, name in enumerate(kinds) if header.startswith(name)), -1)
+    parts: list[int | str] = [
+        int(part) if part.isdigit() else part for part in re.split(r"(\d+)", header)
+    ]
+    return (kind, parts)

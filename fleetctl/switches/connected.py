@@ -59,7 +59,9 @@ class Connected:
         job, session = self.job, self._there()
         self._text = session.ask("show running-config")
         self._running = job.platform.read(self._text, job.intent)
-        self.change = plan_change(job.platform, job.intent, self._running, job.wanted)
+        self.change = plan_change(
+            job.platform, job.intent, self._running, job.wanted, job.restored_from
+        )
 
     def _same_as_running(self, startup: str) -> bool:
         try:

@@ -18,6 +18,7 @@ from fleetctl.switches.errors import RefusedError, SwitchError
 from fleetctl.switches.intent import Cut, SwitchIntent, intend
 from fleetctl.switches.job import Job, Report
 from fleetctl.switches.platforms import Platform, platform
+from fleetctl.switches.restore import read_backup
 from fleetctl.switches.rollout import roll_out
 from fleetctl.switches.secrets import Secrets, Source, environment
 from fleetctl.switches.session import Patience, Target
@@ -120,7 +121,8 @@ class Switches:
         addresses = {phone.name: phone.address for phone in self.rack.phones.values()}
         wanted = None
         if restore is not None:
-            wanted = found.read(secrets.conceal(restore.read_text()), intent).config
+            others = [other for other in self.rack.switches.values() if other != switch]
+            wanted = read_backup(restore, found, intent, secrets, others)
         return Job(
             target=self.target(switch),
             platform=found,
@@ -129,6 +131,7 @@ class Switches:
             reachable=lambda: answering(addresses),
             backup=lambda text: backups.keep(self.folder(switch.name), text),
             wanted=wanted,
+            restored_from=restore,
             patience=self.patience,
             say=lambda text: self.say(switch.name, text),
         )

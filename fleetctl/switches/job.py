@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 from fleetctl.switches.config import Config
@@ -39,6 +40,7 @@ class Job:
     reachable: Callable[[], Collection[str]]
     backup: Callable[[str], object]
     wanted: Config | None = None
+    restored_from: Path | None = None
     patience: Patience = field(default_factory=Patience)
     say: Say = lambda _: None
     stopped: Callable[[], bool] = lambda: False

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
+from pathlib import Path
 
 from hier_config.root import HConfig
 
-from fleetctl.switches.config import Config
+from fleetctl.switches.config import Config, to_text
 from fleetctl.switches.errors import RefusedError
 from fleetctl.switches.intent import SwitchIntent
 from fleetctl.switches.platforms.base import Platform, Running
@@ -108,40 +109,25 @@ class Change:
         return to_text(self.before), to_text(self.after)
 
 
-def to_text(config: Config) -> str:
-    """A configuration in normal form as a switch would show it."""
-    lines = []
-    for header in sorted(config, key=_text_order):
-        lines.append(header)
-        lines += [f" {line}" for line in config[header]]
-    return "\n".join(lines) + "\n"
-
-
-def differences(wanted: Config, found: Config) -> list[str]:
-    """Lines that one of both has, as `- missing` and `+ too much`, with their section."""
-    lines = []
-    for header in sorted({*wanted, *found}):
-        mine, theirs = wanted.get(header), found.get(header)
-        if mine == theirs:
-            continue
-        if mine is None or theirs is None:
-            lines.append(f"{'+' if mine is None else '-'} {header}")
-            continue
-        lines += [f"- {header}: {line}" for line in mine if line not in theirs]
-        lines += [f"+ {header}: {line}" for line in theirs if line not in mine]
-    return lines
-
-
 def plan_change(
-    platform: Platform, intent: SwitchIntent, running: Running, after: Config | None = None
+    platform: Platform,
+    intent: SwitchIntent,
+    running: Running,
+    after: Config | None = None,
+    restored_from: Path | None = None,
 ) -> Change:
     """What to send to fulfil `intent`, or to reach the configuration `after`.
 
-    Raises RefusedError if the rack file does not fit the switch.
+    Raises RefusedError if the rack file does not fit the switch, nor the backup `restored_from`;
+    an `after` that is none ran a moment ago, and fits.
     """
     if after is None:
         _refuse_what_does_not_fit(intent, running)
         after = wanted(platform, intent, running)
+    else:
+        after = with_vlans_of_others(platform.completed(after, running.config), running)
+        if restored_from:
+            _refuse_a_backup_that_does_not_fit(intent, running, after, restored_from)
     steps = list(_steps(platform, intent, running.config, after))
     steps.sort(key=lambda step: _order(step, intent))
     if platform.vlan_names_are_unique:
@@ -151,7 +137,12 @@ def plan_change(
 
 def wanted(platform: Platform, intent: SwitchIntent, running: Running) -> Config:
     """The intended configuration, with the VLANs that other parts of the switch need."""
-    after = dict(platform.intended(intent))
+    return with_vlans_of_others(platform.intended(intent), running)
+
+
+def with_vlans_of_others(config: Config, running: Running) -> Config:
+    """`config`, and the VLANs that ports which are not ours and the switch's addresses use."""
+    after = dict(config)
     for vlan in running.other_vlans | set(running.own_addresses):
         section = f"vlan {vlan}"
         if section in running.config:
@@ -160,21 +151,8 @@ def wanted(platform: Platform, intent: SwitchIntent, running: Running) -> Config
 
 
 def _refuse_what_does_not_fit(intent: SwitchIntent, running: Running) -> None:
-    missing = [port for port in intent.ports if port.interface not in running.interfaces]
-    if missing:
-        first = missing[0]
-        raise RefusedError(
-            intent.switch,
-            f"port {first.number} would be {first.interface}, which this switch does not have",
-            "correct `ports:` or `interfaces:` in the rack file",
-        )
-    taken = {bundle.number for bundle in intent.bundles} & running.other_bundles
-    if taken:
-        raise RefusedError(
-            intent.switch,
-            f"channel group {min(taken)} holds ports that are reserved",
-            "free them from it on the switch, or take them out of `reserved:`",
-        )
+    _refuse_ports_that_are_not_there(intent, running)
+    _refuse_bundles_of_others(intent, running, {bundle.number for bundle in intent.bundles})
     for vlan, address in running.own_addresses.items():
         carried = vlan in intent.vlans or vlan in running.other_vlans
         if address and address.ip == IPv4Address(intent.address or 0) and not carried:
@@ -183,6 +161,65 @@ def _refuse_what_does_not_fit(intent: SwitchIntent, running: Running) -> None:
                 f"its address {intent.address} is in VLAN {vlan}, which no port would carry",
                 f"add {vlan} to `vlans:` of the network in the rack file",
             )
+
+
+def _refuse_a_backup_that_does_not_fit(
+    intent: SwitchIntent, running: Running, after: Config, file: Path
+) -> None:
+    _refuse_ports_that_are_not_there(intent, running)
+    bundles = {_number(header) for header in after if "port-channel" in header.lower()}
+    _refuse_bundles_of_others(intent, running, bundles)
+    carried = running.other_vlans | _carried(after)
+    for vlan, address in running.own_addresses.items():
+        if address and address.ip == IPv4Address(intent.address or 0) and vlan not in carried:
+            raise RefusedError(
+                intent.switch,
+                f"its address {intent.address} is in VLAN {vlan}, which no port would carry "
+                f"by the backup {file}",
+                "take another, or give it an address that stays",
+            )
+
+
+def _refuse_ports_that_are_not_there(intent: SwitchIntent, running: Running) -> None:
+    missing = [port for port in intent.ports if port.interface not in running.interfaces]
+    if missing:
+        first = missing[0]
+        raise RefusedError(
+            intent.switch,
+            f"port {first.number} would be {first.interface}, which this switch does not have",
+            "correct `ports:` or `interfaces:` in the rack file",
+        )
+
+
+def _refuse_bundles_of_others(intent: SwitchIntent, running: Running, numbers: set[int]) -> None:
+    taken = numbers & running.other_bundles
+    if taken:
+        raise RefusedError(
+            intent.switch,
+            f"channel group {min(taken)} holds ports that are reserved",
+            "free them from it on the switch, or take them out of `reserved:`",
+        )
+
+
+def _carried(config: Config) -> frozenset[int]:
+    """VLANs of the ports that are not shut; members of a bundle follow it."""
+    ports = {
+        header: lines
+        for header, lines in config.items()
+        if header.startswith("interface ") and "shutdown" not in lines
+    }
+    bundles = {str(_bundle_of(lines)).lower() for lines in ports.values()}
+    found: set[int] = set()
+    for header, lines in ports.items():
+        is_empty = "port-channel" in header.lower() and header.lower() not in bundles
+        if is_empty or _bundle_of(lines):
+            continue
+        if "switchport mode trunk" in lines:
+            found |= _allowed(lines)
+        else:
+            access = [line for line in lines if line.startswith("switchport access vlan ")]
+            found.add(_number(access[0]) if access else 1)
+    return frozenset(found)
 
 
 def _steps(
@@ -336,12 +373,3 @@ def _two_words(text: str) -> str:
 def _number(text: str) -> int:
     match = re.search(r"(\d+)$", text)
     return int(match[1]) if match else 0
-
-
-def _text_order(header: str) -> tuple[int, list[int | str]]:
-    kinds = ("hostname", "vlan", "interface")
-    kind = next((place for place, name in enumerate(kinds) if header.startswith(name)), -1)
-    parts: list[int | str] = [
-        int(part) if part.isdigit() else part for part in re.split(r"(\d+)", header)
-    ]
-    return (kind, parts)

@@ -93,6 +93,13 @@ class Secrets:
         """The line as the switch must get it."""
         return _MARKER.sub(lambda match: self._values.get(match[0], match[0]), line)
 
+    def lost_in(self, line: str) -> str | None:
+        """A marker in the place of a secret for which there is none: it is of an earlier run."""
+        values = [match["value"] for match in _SECRET.finditer(line)]
+        return next(
+            (text for text in values if _MARKER.fullmatch(text) and text not in self._values), None
+        )
+
     def _marker_of(self, value: str) -> str:
         if value in self._values:  # concealed before
             return value

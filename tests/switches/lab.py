@@ -10,8 +10,9 @@ from typing import Any
 import asyncssh
 from conftest import KINDS, small_rack
 
-from fleetctl.rack import Rack
+from fleetctl.rack import Rack, RackPaths
 from fleetctl.switches.errors import SwitchError
+from fleetctl.switches.fleet import Switches
 from fleetctl.switches.intent import intend
 from fleetctl.switches.job import Job, Report
 from fleetctl.switches.plan import plan_change
@@ -166,3 +167,15 @@ def one_switch(folder: Path, name: str, **knobs: Any) -> Lab:
     lab = Lab(small_rack(name, snmp="snmp_community"), folder)
     lab.add("sw1", **knobs)
     return lab
+
+
+def fleet(rig: Any, folder: Path, **changes: Any) -> Switches:
+    """The switches of a lab, as a rack on loopback would have them."""
+    target = rig.targets["sw1"]
+    switch = replace(rig.rack.switches["sw1"], address=target.address)
+    rack = replace(rig.rack, switches={"sw1": switch}, phones={})
+    paths = RackPaths("lab", folder / "home")
+    paths.ensure()
+    found = Switches(rack, paths, (SECRETS.get,), patience=PATIENCE, port=target.port)
+    found.known_hosts.write_text(target.known_hosts.read_text())
+    return replace(found, **changes)

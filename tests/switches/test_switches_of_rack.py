@@ -9,28 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab import PATIENCE, SECRETS
+from lab import SECRETS, fleet
 
 from fleetctl.errors import ExitCode
-from fleetctl.rack import InputError, RackPaths
+from fleetctl.rack import InputError
 from fleetctl.switches import backups
 from fleetctl.switches.errors import SwitchError
-from fleetctl.switches.fleet import HeldError, Switches
+from fleetctl.switches.fleet import HeldError
 from fleetctl.switches.job import Report
 
 type Make = Callable[..., Any]
-
-
-def fleet(rig: Any, folder: Path, **changes: Any) -> Switches:
-    """The switches of a lab, as a rack on loopback would have them."""
-    target = rig.targets["sw1"]
-    switch = replace(rig.rack.switches["sw1"], address=target.address)
-    rack = replace(rig.rack, switches={"sw1": switch}, phones={})
-    paths = RackPaths("lab", folder / "home")
-    paths.ensure()
-    found = Switches(rack, paths, (SECRETS.get,), patience=PATIENCE, port=target.port)
-    found.known_hosts.write_text(target.known_hosts.read_text())
-    return replace(found, **changes)
 
 
 def test_a_switch_is_provisioned_and_its_configurations_are_kept(lab: Make, tmp_path: Path) -> None:

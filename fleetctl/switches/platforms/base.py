@@ -97,6 +97,11 @@ class Platform(ABC):
     def read(self, text: str, intent: SwitchIntent) -> Running:
         """A running configuration, secrets concealed. Raises UnreadableError."""
 
+    def completed(self, backup: Config, running: Config) -> Config:
+        """A backup with what it could not tell, taken from what runs now."""
+        del running
+        return backup
+
     @abstractmethod
     def driver(self) -> HConfigDriverBase:
         """For the tree diff: which commands replace each other, and how they are negated."""

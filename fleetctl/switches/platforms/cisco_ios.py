@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
+from fleetctl.switches.config import Config
 from fleetctl.switches.guards import Guard, ReloadTimer, RevertTimer
 from fleetctl.switches.intent import Cut, PortIntent, SwitchIntent
 from fleetctl.switches.platforms.ios_like import ACCESS, BUNDLE, SNMP_LIST, IosLike
@@ -94,6 +95,16 @@ class Switch(IosLike):
 
     def community_line(self, community: str) -> str:
         return f"snmp-server community {community} RO {SNMP_LIST}"
+
+    def completed(self, backup: Config, running: Config) -> Config:
+        """The VLANs of a VTP server stand in none of its configurations; they stay, and so does
+        the mode in which they can be seen."""
+        if any(header.startswith("vtp mode ") for header in backup):
+            return backup
+        unseen = ("vlan ", "vtp mode ")
+        return dict(backup) | {
+            header: lines for header, lines in running.items() if header.startswith(unseen)
+        }
 
     def normal_line(self, line: str) -> str | None:
         if re.fullmatch(r"spanning-tree portfast( edge)?", line):
