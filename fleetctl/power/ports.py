@@ -8,7 +8,7 @@ tells `fleetctl provision switches` to leave the port as it is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from fleetctl.errors import FleetError
@@ -18,7 +18,7 @@ from fleetctl.remote.knock import answering
 from fleetctl.state import State
 from fleetctl.switches.fleet import CUT_DRAINS
 from fleetctl.switches.intent import Cut
-from fleetctl.switches.ports import PortControl, PortState, best_cut
+from fleetctl.switches.ports import PortControl, PortState, UndoneError, best_cut
 
 PAUSE_SECONDS = 5.0
 """Between off and on: an adapter must notice."""
@@ -56,12 +56,13 @@ class PortPower:
         Raises BusyError before anything is changed, SwitchError, UnverifiedError.
         """
         states = self._read(phones)
+        before = self.control.switches.cuts
         ways = self._ways(phones, states)
         self._drain(phones, ways)
         for how in dict.fromkeys(ways.values()):
             group = [phone for phone in phones if ways[phone.name] == how]
             self.say(f"cuts off the {how} of {', '.join(phone.name for phone in group)}")
-            states |= self._cut(group, how, back=False)
+            states |= self._cut(group, how, back=False, before=before)
         return self._gone(phones, states)
 
     def on(self, phones: Sequence[Phone]) -> list[Outcome]:
@@ -94,7 +95,9 @@ class PortPower:
             raise
         except FleetError as problem:
             self.on(phones)
-            raise type(problem)(f"{problem}; their ports are on again") from None
+            # Each kind is made of other parts; all of them show the first.
+            problem.args = (f"{problem}; their ports are on again", *problem.args[1:])
+            raise
         return self.on(phones)
 
     # --- steps ----------------------------------------------------------------------------------
@@ -132,11 +135,20 @@ class PortPower:
             first = next(iter(busy.values()))
             raise BusyError(f"held: {held}; `fleetctl stop {first}` first, or wait for its end")
 
-    def _cut(self, phones: Sequence[Phone], how: Cut, back: bool) -> dict[str, PortState]:
+    def _cut(
+        self, phones: Sequence[Phone], how: Cut, back: bool, before: Container[str] = ()
+    ) -> dict[str, PortState]:
+        """Phones that are on after all are no longer drained, but for those that were `before`."""
         found: dict[str, PortState] = {}
         for switch in dict.fromkeys(str(phone.switch) for phone in phones):
             group = {int(phone.port or 0): phone for phone in phones if phone.switch == switch}
-            states = self.control.cut(switch, list(group), how, back)
+            try:
+                states = self.control.cut(switch, list(group), how, back)
+            except UndoneError:
+                if not back:
+                    drained = [phone.name for phone in group.values() if phone.name not in before]
+                    self.state.undrain(drained, check=_DRAINS[how])
+                raise
             found |= {group[port].name: state for port, state in states.items()}
         return found
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleetctl.rack import Phone
 from fleetctl.switches.errors import RefusedError, SwitchError, UnreadableError
 from fleetctl.switches.fleet import Switches
 from fleetctl.switches.intent import Cut
-from fleetctl.switches.session import Session
+from fleetctl.switches.session import LostError, Session
 from fleetctl.switches.tables import PORTS, Feeding, read_ports, read_power
 
 _POLL_SECONDS = 1.0
@@ -31,6 +31,10 @@ class PortState:
     can_feed: bool = False
     fed_watts: float | None = None
     poe_enabled: bool = False
+
+
+class UndoneError(SwitchError):
+    """Ports could not be cut off or given back, and are as they were."""
 
 
 @dataclass
@@ -58,24 +62,83 @@ class PortControl:
     ) -> dict[int, PortState]:
         """Cut `ports` off, or give them `back`; wait for the switch to say so, and keep it.
 
-        Raises SwitchError where it does not say so; then it must be looked at.
+        Raises UndoneError where it does not do so, and is as it was before; SwitchError where that
+        could not be seen, and it must be looked at.
         """
         found, intent = self.switches.intent(self.switches.rack.switches[switch])
         wanted = {port.number: replace(port, cut=None if back else how) for port in intent.ports}
         lines = [f"no {line}" if back else line for line in found.cut_lines(how)]
+        places = [f"interface {wanted[port].interface}" for port in ports]
         with self.switches.alone(), self._session(switch) as session:
+            before = self._lines(session, switch, places)
             try:
-                session.type("configure terminal")
-                for port in ports:
-                    session.type(f"interface {wanted[port].interface}")
-                    session.type(f"description {wanted[port].description}")
-                    for line in lines:
-                        session.type(line)
-            finally:
-                session.leave_configuration()
-            states = self._until(session, switch, ports, how, back)
-            found.keep(session, self.switches.patience.save_seconds)
+                self._type(
+                    session,
+                    {
+                        place: (f"description {wanted[port].description}", *lines)
+                        for place, port in zip(places, ports, strict=True)
+                    },
+                )
+                states = self._until(session, switch, ports, how, back)
+                found.keep(session, self.switches.patience.save_seconds)
+            except SwitchError as problem:
+                raise self._undone(problem, session, before, found.cut_lines(how)) from None
+            except KeyboardInterrupt:
+                self._undone(SwitchError(switch, "", ""), session, before, found.cut_lines(how))
+                raise
             return states
+
+    def _type(self, session: Session, sections: Mapping[str, Sequence[str]]) -> None:
+        try:
+            session.type("configure terminal")
+            for place, lines in sections.items():
+                session.type(place)
+                for line in lines:
+                    session.type(line)
+        finally:
+            session.leave_configuration()
+
+    def _lines(
+        self, session: Session, switch: str, places: Sequence[str]
+    ) -> dict[str, tuple[str, ...]]:
+        """What stands in some sections of the running configuration."""
+        found, intent = self.switches.intent(self.switches.rack.switches[switch])
+        config = found.read(session.ask("show running-config"), intent).config
+        return {place: config.get(place, ()) for place in places}
+
+    def _undone(
+        self,
+        problem: SwitchError,
+        session: Session,
+        before: Mapping[str, tuple[str, ...]],
+        cuts: Sequence[str],
+    ) -> SwitchError:
+        """Take back what has been typed; the failure, with what came of that."""
+        name = problem.switch
+        try:
+            if isinstance(problem, LostError):
+                session.close()
+                session.open()
+            now = self._lines(session, name, list(before))
+            self._type(
+                session,
+                {
+                    place: tuple(_opposite(now[place], old, cuts))
+                    for place, old in before.items()
+                    if now[place] != old
+                },
+            )
+            if self._lines(session, name, list(before)) == before:
+                return UndoneError(
+                    name, f"{problem.what}; its ports are as they were", problem.cure
+                )
+        except SwitchError:
+            pass  # what follows says it
+        return SwitchError(
+            name,
+            f"{problem.what}; whether its ports are as they were could not be seen",
+            "look at its running configuration, nothing was saved",
+        )
 
     def _until(
         self, session: Session, switch: str, ports: Sequence[int], how: Cut, back: bool
@@ -145,6 +208,14 @@ def best_cut(state: PortState) -> Cut:
     """Power where the port feeds the device, or may for all that is known; else the carrier."""
     unknown = state.can_feed and state.fed_watts is None
     return "power" if state.fed_watts or unknown else "carrier"
+
+
+def _opposite(now: Sequence[str], old: Sequence[str], cuts: Sequence[str]) -> Iterator[str]:
+    """From how a port is cut off or described to how it was before."""
+    described = [line for line in old if line.startswith("description ")] or ["no description"]
+    yield from (line for line in described if line not in now)
+    yield from (line for line in cuts if line in old and line not in now)
+    yield from (f"no {line}" for line in cuts if line in now and line not in old)
 
 
 def _is_cut(state: PortState, how: Cut) -> bool:

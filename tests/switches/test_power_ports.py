@@ -256,13 +256,54 @@ def test_a_phone_that_still_answers_is_not_off(desk: Callable[..., Desk]) -> Non
         assert state.phones()["phone001"].drains, "nobody may use it until that is known"
 
 
-def test_a_switch_that_does_not_do_it_is_named_and_nothing_is_saved(
+@pytest.mark.parametrize("platform", ["cisco_ios", "arista_eos"])
+def test_a_switch_that_does_not_do_it_is_named_and_nothing_stays(
+    desk: Callable[..., Desk], platform: str
+) -> None:
+    here = desk(platform, reject="^shutdown")
+    before = here.rig.settings()
+    done = here.power("phone[001-002]", "--port", "off", code=1)
+    assert "sw1: it rejected `shutdown`" in done.stderr
+    assert "its ports are as they were" in done.stderr
+    assert here.rig.settings() == before == here.rig.startup()
+    with here.state() as state:
+        assert not state.phones()["phone001"].drains, "its port is on, and stays on"
+    assert here.candidate() == []
+
+
+def test_a_switch_that_cannot_say_how_its_ports_are_is_to_be_looked_at(
+    desk: Callable[..., Desk],
+) -> None:
+    here = desk()
+    before = here.rig.startup()
+    reject = "^shutdown|description phone001$"
+    here.rig.look(lambda device: setattr(device.knobs, "reject", reject))
+    done = here.power("phone001", "--port", "off", code=1)
+    assert "whether its ports are as they were could not be seen" in done.stderr
+    assert here.rig.startup() == before
+    with here.state() as state:
+        assert state.phones()["phone001"].drains, "nobody may use it until that is known"
+
+
+def test_a_session_that_breaks_at_a_port_is_taken_up_again_to_undo_it(
+    desk: Callable[..., Desk],
+) -> None:
+    here = desk(fault="drop", fault_at="^shutdown")
+    before = here.rig.settings()
+    assert "its ports are as they were" in here.power("phone001", "--port", "off", code=1).stderr
+    assert here.rig.settings() == before == here.rig.startup()
+
+
+def test_cycle_says_that_the_switch_failed_and_gives_ports_back(
     desk: Callable[..., Desk],
 ) -> None:
     here = desk(reject="^shutdown")
-    before = here.rig.startup()
-    assert "sw1" in here.power("phone001", "--port", "off", code=1).stderr
-    assert here.rig.startup() == before
+    before = here.rig.settings()
+    done = here.power("phone001", "--port", "cycle", code=1)
+    assert "sw1: it rejected `shutdown`" in done.stderr
+    assert "their ports are on again" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert here.rig.settings() == before == here.rig.startup()
 
 
 def test_phones_without_a_port_are_refused_before_anybody_logs_in(
