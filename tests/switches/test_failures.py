@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,8 +17,13 @@ import pytest
 from conftest import KINDS
 from lab import PATIENCE
 
+from fleetctl.switches.apply import Application
 from fleetctl.switches.job import Report
+from fleetctl.switches.plan import Step
 from standin.switches.device import Knobs
+from standin.switches.editor import Editor
+from standin.switches.grammar import Invalid
+from standin.switches.session import Session
 from standin.switches.show import ios_config
 from standin.switches.state import Settings
 
@@ -28,7 +32,8 @@ type Make = Callable[..., Any]
 TROUBLES = ("freeze", "freeze-long", "drop", "power-off", "reject")
 SEED = 20261129
 
-# Somebody has changed a settled switch in many places; provisioning mends it.
+# Somebody has changed a settled switch in many places; provisioning mends it. The phones can all
+# be reached, if in another VLAN.
 DRIFT = """
 vlan 30
 name cellar
@@ -36,13 +41,19 @@ interface {0}
 switchport access vlan 30
 no spanning-tree bpduguard
 interface {1}
+switchport access vlan 30
 description wrong
-shutdown
 interface {2}
+switchport access vlan 30
 no description
 no spanning-tree portfast
+interface {3}
+switchport access vlan 30
+interface {4}
+no shutdown
 interface {8}
 switchport trunk allowed vlan 10,30
+shutdown
 interface {bundle}1
 switchport trunk allowed vlan 10,30
 hostname elsewhere
@@ -52,8 +63,15 @@ hostname elsewhere
 HASTY = replace(PATIENCE, settle_seconds=0.5, line_seconds=0.8, show_seconds=2.0)
 
 
-def drifted(lab: Make, name: str) -> Any:
-    rig = lab(name)
+START = {"drifted": {}, "reload-timer": {"revert_timer": False}, "factory": {}}
+"""What a run starts from: a switch that somebody has changed, the same without a revert timer, one
+that knows nothing yet."""
+
+
+def drifted(lab: Make, name: str, start: str = "drifted") -> Any:
+    rig = lab(name, **START[start])
+    if start == "factory":
+        return rig
     rig.settle()
     job = rig.job("sw1")
     ports = [port.interface for port in job.intent.ports]
@@ -61,43 +79,71 @@ def drifted(lab: Make, name: str) -> Any:
     return rig
 
 
-def lines_of_a_run(lab: Make, name: str) -> int:
-    """How many lines a run enters when nothing happens."""
-    rig = drifted(lab, name)
-    start = rig.look(lambda device: device.lines_entered)
-    (report,) = rig.run(patience=HASTY)
-    assert isinstance(report, Report)
-    lines: int = rig.look(lambda device: device.lines_entered) - start
+class Rejecting:
+    """Makes the line of configuration that is the `at`-th from now invalid input; counts them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int = 0) -> None:
+        self.at, self.lines = at, 0
+        take = Session._configure
+
+        def configure(session: Session, editor: Editor, line: str) -> list[str]:
+            first = line.split()[0]
+            if first in ("do", "end", "exit"):
+                return take(session, editor, line)
+            self.lines += 1
+            if self.lines == self.at:
+                return session._wrong(Invalid(0, 0, first), line)
+            return take(session, editor, line)
+
+        monkeypatch.setattr(Session, "_configure", configure)
+
+
+def lines_of_a_run(
+    lab: Make, monkeypatch: pytest.MonkeyPatch, name: str, kind: str, start: str = "drifted"
+) -> int:
+    """How many lines a run enters when nothing happens; of configuration, if one is rejected."""
+    rig = drifted(lab, name, start)
+    before = rig.look(lambda device: device.lines_entered)
+    with monkeypatch.context() as patch:
+        counting = Rejecting(patch)
+        (report,) = rig.run(patience=HASTY)
+    assert isinstance(report, Report), report
+    if kind == "reject":
+        return counting.lines
+    lines: int = rig.look(lambda device: device.lines_entered) - before
     return lines
 
 
 def trouble(rig: Any, kind: str, point: int) -> None:
     """Let it strike when `point` more lines have been entered."""
     changes: dict[str, Any] = {"fault_after_lines": point}
-    if kind == "reject":
-        texts = ["description phone002", "switchport access vlan 10", "hostname sw1", "no vlan 30"]
-        texts += ["spanning-tree portfast", "switchport trunk allowed vlan"]
-        changes = {"reject": re.escape(texts[point % len(texts)])}
-    elif kind == "freeze-long":
+    if kind == "freeze-long":
         changes |= {"fault": "freeze", "freeze_seconds": 1200.0}
     else:
         changes |= {"fault": kind, "freeze_seconds": 240.0}
     rig.look(lambda device: setattr(device, "knobs", replace(device.knobs, **changes)))
 
 
+def prepared(old: Settings) -> Settings:
+    """An IOS that has what changes need, and nothing else yet."""
+    ready = old.copy()
+    ready.vtp, ready.archive_path = "transparent", "flash:phonerack"
+    return ready
+
+
 def end_of(rig: Any, old: Settings, new: Settings) -> str:
-    """Which configuration runs in the end, once the switch answers and no timer runs."""
+    """Which configuration runs in the end, once the switch answers and no timer runs. What an IOS
+    is prepared with for good does not make it another."""
+    olds = [old, prepared(old)] if rig.devices["sw1"].kind == "ios" else [old]
     calm = Knobs(timer_speed=PATIENCE.timer_speed)
     rig.look(lambda device: setattr(device, "knobs", calm))
     rig.look(lambda device: setattr(device, "frozen_until", None))
     rig.look(lambda device: setattr(device, "clock", lambda now=device.clock: now() + 9e6))
     running, startup = rig.settings(), rig.startup()
-    assert startup in (old, new), "what it would boot with is in between"
+    assert startup in (*olds, new), "what it would boot with is in between"
     assert rig.look(lambda device: not device.down and device.revert is None)
-    assert running in (old, new), f"what runs is in between: {apart(running, old)}"
-    if running == new:
-        assert rig.reachable("sw1") == set(rig.rack.phones)
-    return "old" if running == old else "new"
+    assert running in (*olds, new), f"what runs is in between: {apart(running, old)}"
+    return "old" if running in olds else "new"
 
 
 def apart(one: Settings, other: Settings) -> list[str]:
@@ -106,15 +152,29 @@ def apart(one: Settings, other: Settings) -> list[str]:
     return list(difflib.unified_diff(*texts, lineterm="", n=0))
 
 
-def strike(lab: Make, name: str, kind: str, point: int) -> tuple[str, str]:
+def strike(
+    lab: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    kind: str,
+    point: int,
+    start: str = "drifted",
+) -> tuple[str, str]:
     """One run with one trouble; what the run said, and what the switch has in the end."""
-    rig = drifted(lab, name)
+    rig = drifted(lab, name, start)
     old = rig.settings()
     new = settled(lab, name)
-    trouble(rig, kind, point)
-    (answer,) = rig.run(patience=HASTY)
+    there = rig.reachable()
+    assert there == set(rig.rack.phones)
+    with monkeypatch.context() as patch:
+        if kind == "reject":
+            Rejecting(patch, point)
+        else:
+            trouble(rig, kind, point)
+        (answer,) = rig.run(patience=HASTY)
     said = "changed" if isinstance(answer, Report) else str(answer)
     found = end_of(rig, old, new)
+    assert rig.reachable() == there, f"who was reachable before is reachable after: {said}"
     if isinstance(answer, Report):
         assert found == "new", said
         assert rig.startup() == new
@@ -147,7 +207,7 @@ def test_trouble_at_a_point_leaves_the_old_configuration_or_the_new_one(
 ) -> None:
     monkeypatch.setattr("fleetctl.switches.apply._SECONDS_A_LINE", 0.1)
     drawn = random.Random(f"{SEED} {name} {kind}")  # noqa: S311
-    strike(lab, name, kind, drawn.randint(8, 30))
+    strike(lab, monkeypatch, name, kind, drawn.randint(8, 30))
 
 
 LATE = {
@@ -168,7 +228,7 @@ LATE = {
     ],
 )
 def test_a_session_that_breaks_once_the_change_is_kept_is_taken_up_again(
-    lab: Make, name: str, line: int, kind: str, found: str
+    lab: Make, monkeypatch: pytest.MonkeyPatch, name: str, line: int, kind: str, found: str
 ) -> None:
     rig = drifted(lab, name)
     old = rig.settings()
@@ -176,7 +236,10 @@ def test_a_session_that_breaks_once_the_change_is_kept_is_taken_up_again(
     at = LATE[name][line]
     changes: dict[str, Any] = {"fault": kind, "fault_at": at}
     if at == "show startup-config":  # its first look is before the change, its last line is meant
-        changes |= {"fault_at": "", "fault_after_lines": lines_of_a_run(lab, name)}
+        changes |= {
+            "fault_at": "",
+            "fault_after_lines": lines_of_a_run(lab, monkeypatch, name, kind),
+        }
     rig.look(lambda device: setattr(device, "knobs", replace(device.knobs, **changes)))
     (answer,) = rig.run(patience=HASTY)
     assert end_of(rig, old, new) == found, answer
@@ -187,21 +250,70 @@ def test_a_session_that_breaks_once_the_change_is_kept_is_taken_up_again(
         assert "the old configuration is back" in str(answer)
 
 
+MATRIX = [
+    (name, kind, start)
+    for name in KINDS
+    for kind in TROUBLES
+    for start in START
+    if name == "cisco_ios" or start != "reload-timer"
+]
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("kind", TROUBLES)
-@pytest.mark.parametrize("name", list(KINDS))
+@pytest.mark.parametrize(("name", "kind", "start"), MATRIX)
 def test_trouble_at_twenty_points(
     lab: Make,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     name: str,
     kind: str,
+    start: str,
 ) -> None:
     monkeypatch.setattr("fleetctl.switches.apply._SECONDS_A_LINE", 0.1)
-    lines = lines_of_a_run(lab, name)
-    drawn = random.Random(f"{SEED} {name} {kind} all")  # noqa: S311
-    counts = Counter(strike(lab, name, kind, drawn.randint(1, lines))[1] for _ in range(20))
+    lines = lines_of_a_run(lab, monkeypatch, name, kind, start)
+    drawn = random.Random(f"{SEED} {name} {kind} {start} all")  # noqa: S311
+    points = drawn.sample(range(1, lines + 1), min(20, lines))
+    counts = Counter(
+        strike(lab, monkeypatch, name, kind, point, start)[1] for point in sorted(points)
+    )
     with capsys.disabled():
-        print(f"\n{name} {kind}: {dict(counts)}")
-    assert sum(counts.values()) == 20
+        print(f"\n{name} {kind} {start}: {dict(counts)} of {lines} lines")
+    assert sum(counts.values()) == len(points)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "point"),
+    [("drop", "factory", "path flash"), ("power-off", "factory", "reload cancel")],
+)
+def test_trouble_while_a_new_ios_is_prepared(
+    lab: Make, monkeypatch: pytest.MonkeyPatch, kind: str, start: str, point: str
+) -> None:
+    rig = drifted(lab, "cisco_ios", start)
+    old, new = rig.settings(), settled(lab, "cisco_ios")
+    rig.look(
+        lambda device: setattr(device, "knobs", replace(device.knobs, fault=kind, fault_at=point))
+    )
+    (answer,) = rig.run(patience=HASTY)
+    assert not isinstance(answer, Report)
+    assert end_of(rig, old, new) == "old", answer
+    assert rig.reachable() == set(rig.rack.phones)
+
+
+def test_what_a_new_ios_is_prepared_with_is_guarded_by_a_reload(
+    lab: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = lab()
+    armed: dict[str, bool] = {}
+    type_line = Application._type
+
+    def watch(application: Application, line: str, step: Step) -> None:
+        type_line(application, line, step)
+        armed[line] = rig.look(lambda device: device.reload_at is not None)
+
+    monkeypatch.setattr(Application, "_type", watch)
+    (report,) = rig.run(patience=HASTY)
+    assert isinstance(report, Report), report
+    lines = ("vtp mode transparent", "archive", "path flash:phonerack")
+    assert [line for line in armed if armed[line]] == list(lines)
+    assert rig.look(lambda device: device.reload_at) is None
