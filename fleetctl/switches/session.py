@@ -13,12 +13,21 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fleetctl.switches.errors import SwitchError
+from fleetctl.switches.offers import disagreement
 from fleetctl.switches.platforms.base import Platform
 from fleetctl.switches.secrets import Secrets
+
+if TYPE_CHECKING:
+    from netmiko.session_log import SessionLog
+
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\0]")
+_PROMPT = re.compile(r"[\w.-]+[>#]")
 
 
 class LostError(SwitchError):
@@ -90,10 +99,27 @@ class Session:
 
     def open(self) -> None:
         """Log in and make sure of the prompt. Raises LoginError, LostError."""
-        from netmiko import ConnectHandler
+        from netmiko.session_log import SessionLog
 
         # Its debug messages hold everything that passes, secrets too.
         logging.getLogger("netmiko").setLevel(logging.INFO)
+        heard = BytesIO()
+        log = SessionLog(buffered_io=heard)
+        try:
+            self._log_in(log)
+        except LostError as problem:
+            log.close()
+            self._name_prompt(heard.getvalue().decode(errors="replace"), problem)
+            raise
+        self._connection.session_log = None
+        # A session that begins in the middle of something is no switch of ours either.
+        if "(" in (prompt := self._connection.base_prompt):
+            self.close()
+            raise self._wrong_prompt(f"{prompt}#")
+
+    def _log_in(self, log: SessionLog) -> None:
+        from netmiko import ConnectHandler
+
         target = self.target
         with self._explained("the login"):
             self._connection = ConnectHandler(
@@ -109,10 +135,29 @@ class Session:
                 conn_timeout=self.patience.connect_seconds,
                 auth_timeout=self.patience.connect_seconds,
                 banner_timeout=self.patience.connect_seconds,
+                session_log=log,
             )
             _notice_the_end(self._connection)
             if not self._connection.check_enable_mode():
                 self._enable()
+
+    def _name_prompt(self, heard: str, problem: LostError) -> None:
+        """Where something answered that is no switch, say what it said. Raises LostError."""
+        lines = [line.strip() for line in _ESCAPES.sub("", heard).splitlines() if line.strip()]
+        # netmiko's last word stands behind the prompt.
+        last = lines[-1].removesuffix("exit").strip() if lines else ""
+        if last and not _PROMPT.match(last):
+            raise self._wrong_prompt(last) from problem
+
+    def _wrong_prompt(self, prompt: str) -> LostError:
+        name = next(iter(self.hostnames), self.target.switch)
+        shown = self.secrets.scrub(prompt)[:60]
+        return LostError(
+            self.target.switch,
+            f"it answered the login with `{shown}`, which is no prompt of its platform "
+            f"{self.platform.name}",
+            f"`{name}#` would be right: see what answers at {self.target.address}",
+        )
 
     def _enable(self) -> None:
         from netmiko.exceptions import NetmikoBaseException
@@ -294,11 +339,8 @@ class Session:
             )
         gist = self.secrets.scrub(_gist(text))
         if "acceptable" in text or "ncompatible" in text:
-            return LoginError(
-                switch,
-                f"its ssh server and ours have nothing in common: {gist}",
-                "let the switch offer newer algorithms (`crypto key generate rsa modulus 2048`)",
-            )
+            seconds = self.patience.connect_seconds
+            return LoginError(switch, *disagreement(gist, target.address, target.port, seconds))
         return LostError(
             switch,
             f"no connection to {target.address} port {target.port} for {doing} ({gist})",

@@ -13,6 +13,8 @@ import pytest
 from lab import HOST_KEY, PASSWORD
 
 from fleetctl.switches.errors import SwitchError
+from standin.switches import printed
+from standin.switches.device import Device
 
 type Make = Callable[..., Any]
 
@@ -33,6 +35,7 @@ class Stranger:
     """An ssh server that answers every line with one prompt; `lines` is what it was told."""
 
     prompt: str
+    offer: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     port: int = 0
 
@@ -45,9 +48,9 @@ class Stranger:
     async def _serve(self) -> int:
         self._server = await asyncssh.create_server(
             *(_Anybody, "127.0.0.1", 0),
-            server_host_keys=[HOST_KEY],
             process_factory=self._talk,
             line_editor=False,
+            **({"server_host_keys": [HOST_KEY]} | self.offer),
         )
         return self._server.get_port()
 
@@ -72,11 +75,11 @@ class Stranger:
 
 
 @pytest.fixture
-def stranger() -> Iterator[Callable[[str], Stranger]]:
+def stranger() -> Iterator[Callable[..., Stranger]]:
     made: list[Stranger] = []
 
-    def make(prompt: str) -> Stranger:
-        made.append(Stranger(prompt))
+    def make(prompt: str, **offer: Any) -> Stranger:
+        made.append(Stranger(prompt, offer))
         return made[-1]
 
     yield make
@@ -103,9 +106,71 @@ def test_a_wrong_prompt_is_refused_before_anything_is_sent(
     rig.targets["sw1"] = replace(rig.targets["sw1"], port=there.port)
     (answer,) = rig.run()
     assert isinstance(answer, SwitchError), answer
-    assert str(answer).startswith("sw1: ")
+    assert f"sw1: it answered the login with `{prompt.strip()}`" in str(answer)
+    assert f"which is no prompt of its platform {name}; `sw1#` would be right" in str(answer)
     harmless = ("", "enable", "terminal", "show", "exit", "end")
     assert [line for line in there.lines if line.split(" ")[0] not in harmless] == []
+
+
+@pytest.mark.parametrize("name", ["cisco_ios", "arista_eos"])
+def test_a_configuration_that_comes_torn_is_refused_before_anything_is_sent(
+    lab: Make, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    rig = lab(name)
+    before = rig.settings()
+    whole, entered = printed.configuration, Device.strikes
+    lines: list[str] = []
+
+    def torn(*words: Any) -> list[str]:
+        shown = list(whole(*words))
+        return shown[: len(shown) // 2]
+
+    def note(device: Device, line: str) -> Any:
+        lines.append(line)
+        return entered(device, line)
+
+    monkeypatch.setattr(printed, "configuration", torn)
+    monkeypatch.setattr(Device, "strikes", note)
+    (answer,) = rig.run()
+    assert "sw1: its running configuration cannot be read" in str(answer)
+    assert "show running-config" in lines
+    assert [line for line in lines if line.split(" ")[0] not in ("", "enable", "terminal")] == [
+        "show running-config"
+    ]
+    assert rig.settings() == before == rig.startup()
+
+
+@pytest.mark.parametrize(
+    ("offer", "told"),
+    [
+        (
+            {"kex_algs": ["diffie-hellman-group18-sha512"]},
+            "no key exchange in common; it offers diffie-hellman-group18-sha512",
+        ),
+        (
+            {"encryption_algs": ["chacha20-poly1305@openssh.com"]},
+            "no ciphers in common; it offers chacha20-poly1305@openssh.com",
+        ),
+        (
+            {"mac_algs": ["umac-64@openssh.com"], "encryption_algs": ["aes128-ctr"]},
+            "no MACs in common; it offers umac-64@openssh.com",
+        ),
+        (
+            {"server_host_keys": [asyncssh.generate_private_key("ssh-ed448")]},
+            "no host keys in common; it offers ssh-ed448",
+        ),
+    ],
+    ids=["kex", "ciphers", "macs", "keys"],
+)
+def test_what_two_sides_cannot_agree_on_is_named(
+    lab: Make, stranger: Callable[..., Stranger], offer: dict[str, Any], told: str
+) -> None:
+    rig, there = lab(), stranger("sw1#", **offer)
+    rig.targets["sw1"] = replace(rig.targets["sw1"], port=there.port)
+    (answer,) = rig.run()
+    assert told in str(answer)
+    assert "below `management ssh` on EOS" in str(answer)
+    assert there.lines == []
 
 
 def test_a_switch_of_another_platform_is_refused_before_anything_is_sent(lab: Make) -> None:
