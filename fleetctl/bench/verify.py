@@ -11,13 +11,14 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fleetctl.bench.links import disjoint_pairs, ring_pairs
+from fleetctl.bench.links import Flow, disjoint_pairs, ring_pairs, slow_phones
 from fleetctl.bench.net import Network
-from fleetctl.checks.links import recent
+from fleetctl.bench.nominal import nominal_mbits
+from fleetctl.checks.links import BYTES_A_MEGABIT, LinkCounters, recent, unknown
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.remote import Fleet
@@ -25,26 +26,45 @@ from fleetctl.remote import Fleet
 
 async def look(rack: Rack, names: Sequence[str], sample: int, seconds: float) -> dict[str, Any]:
     """The document, about the phones named; `sample` pairs are measured, one after the other."""
-    async with Fleet(rack, RackPaths(rack.name)) as fleet:
+    paths = RackPaths(rack.name)
+    async with Fleet(rack, paths) as fleet:
         network = Network(rack, fleet)
         lost = await network.mtu(ring_pairs(rack, names))
         flows = await network.alone(disjoint_pairs(rack, names)[:sample], seconds)
-    notes = [flow.problem for flow in flows if flow.problem]
-    links = recent(rack) or {}
-    notes += [
-        f"{name}: {link.trouble}"
-        for name, link in sorted(links.items())
-        if name in names and link.trouble
-    ]
     return {
         "lost": [f"{pair}: {problem}" for pair, problem in lost.items()],
-        "notes": notes,
+        "notes": notes(rack, names, flows, recent(rack), nominal_mbits(paths)),
         "goodput": [
             f"{flow.pair}: {flow.goodput_mbits:.0f} Mb/s"
             for flow in flows
             if flow.goodput_mbits is not None
         ],
     }
+
+
+def notes(
+    rack: Rack,
+    names: Sequence[str],
+    flows: Sequence[Flow],
+    links: Mapping[str, LinkCounters] | None,
+    nominal: float,
+) -> list[str]:
+    """What to look at: flows that failed or are slow, links in trouble, and what is not known."""
+    told = links or {}
+    speeds = {
+        name: round(link.speed_bytes / BYTES_A_MEGABIT)
+        for name, link in told.items()
+        if link.speed_bytes is not None
+    }
+    found = [flow.problem for flow in flows if flow.problem]
+    found += [f"{name}: {what}" for name, what in slow_phones(flows, nominal, speeds).items()]
+    found += [
+        f"{name}: {told[name].trouble}"
+        for name in sorted(told)
+        if name in names and told[name].trouble
+    ]
+    missing = unknown(rack, links, names)
+    return [*found, missing] if missing else found
 
 
 def main() -> int:

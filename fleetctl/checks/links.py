@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import urllib.parse
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleetctl.rack import Rack
+from fleetctl.rack.nodesets import fold
 from fleetctl.rack.variables import watched_switches
 
 MANY_FLAPS = 3
@@ -19,6 +20,7 @@ _PORT = 9090
 _COUNTERS = {
     "flaps": "phonerack_switch_port_flaps_total",
     "receive_errors": "phonerack_switch_port_receive_errors_total",
+    "transmit_errors": "phonerack_switch_port_transmit_errors_total",
     "transmit_discards": "phonerack_switch_port_transmit_discards_total",
 }
 _GAUGES = {
@@ -26,7 +28,7 @@ _GAUGES = {
     "full_duplex": "phonerack_switch_port_full_duplex",
 }
 _GIGABIT_BYTES = 125_000_000
-_BYTES_A_MEGABIT = 125_000
+BYTES_A_MEGABIT = 125_000
 _FIELD = "field"
 """The label that tells answers apart."""
 
@@ -37,6 +39,7 @@ class LinkCounters:
 
     flaps: float = 0.0
     receive_errors: float = 0.0
+    transmit_errors: float = 0.0
     transmit_discards: float = 0.0
     speed_bytes: float | None = None
     full_duplex: float | None = None
@@ -46,13 +49,15 @@ class LinkCounters:
         """What is wrong, or nothing. A discard or two under load is TCP at work."""
         said = []
         if self.speed_bytes is not None and self.speed_bytes < _GIGABIT_BYTES:
-            said.append(f"{self.speed_bytes / _BYTES_A_MEGABIT:.0f} Mb/s link")
+            said.append(f"{self.speed_bytes / BYTES_A_MEGABIT:.0f} Mb/s link")
         if self.full_duplex == 0:
             said.append("half duplex")
         if self.flaps >= 1:
             said.append(f"its link came and went {self.flaps:.0f} times")
         if self.receive_errors >= 1:
             said.append(f"{self.receive_errors:.0f} damaged frames came from it")
+        if self.transmit_errors >= 1:
+            said.append(f"{self.transmit_errors:.0f} frames could not be sent to it")
         return ", ".join(said)
 
 
@@ -71,6 +76,25 @@ def recent(
     asked |= {field: f"{name}{chosen}" for field, name in _GAUGES.items()}
     rows = _ask(address, asked, limit_seconds)
     return {phone: LinkCounters(**values) for phone, values in rows.items()} or None
+
+
+def unknown(
+    rack: Rack, links: Mapping[str, LinkCounters] | None, names: Iterable[str]
+) -> str | None:
+    """Why nothing is known of the links of `names`, or some of them; None where all is told.
+
+    Switches that are not managed are expected to say nothing.
+    """
+    managed = {item.name for item in rack.switches.values() if item.platform != "unmanaged"}
+    silent = [
+        name for name in names if rack.phones[name].switch in managed and name not in (links or {})
+    ]
+    if not silent:
+        return None
+    what = f"speed, duplex, errors and flaps of {fold(silent)} are not known"
+    if not rack.network.snmp_community:
+        return f"{what}: `network:` in the rack file has no `snmp:` (docs/switches.md)"
+    return f"{what}: the switch exporter has recorded nothing of them yet"
 
 
 def _ask(

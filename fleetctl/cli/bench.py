@@ -43,8 +43,7 @@ command.add_command(report)
     "--nominal",
     "nominal_mbits",
     type=click.FloatRange(1),
-    default=1000.0,
-    show_default=True,
+    show_default="1000; on a stand-in rack what its links are shaped to",
     help="Mb/s that a good link has; classes are relative to it.",
 )
 @click.option("--figure", type=click.Path(dir_okay=False, path_type=Path), help="An SVG.")
@@ -63,7 +62,7 @@ def net(
     app: App,
     nodes: tuple[str, ...],
     seconds: float,
-    nominal_mbits: float,
+    nominal_mbits: float | None,
     figure: Path | None,
     against: tuple[Path, ...],
     switches: bool,
@@ -77,6 +76,7 @@ def net(
     duplex, errors and flaps of the last hour; and pairs between which packets of the rack's MTU
     are lost. The phones are held meanwhile. Ends with 3 when something is not right.
     """
+    from fleetctl.bench.nominal import nominal_mbits as usual_mbits
     from fleetctl.bench.report import read_spreads
     from fleetctl.cli.output import print_json, progress
     from fleetctl.jobs.holding import held
@@ -91,7 +91,8 @@ def net(
     run = f"bench-net-{os.getpid()}"
     with held(app.state, app.paths.runs, run, names, "fleetctl bench net"):
         links, odd = _links(app, names, login if switches else None, say)
-        report = asyncio.run(_measure(app, names, seconds, nominal_mbits, links, odd, say))
+        nominal = nominal_mbits or usual_mbits(app.paths)
+        report = asyncio.run(_measure(app, names, seconds, nominal, links, odd, say))
     if figure:
         _draw(report, earlier, figure)
     if output == "json":

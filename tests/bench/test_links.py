@@ -181,3 +181,7 @@ def test_flaps_and_damaged_frames_are_trouble_and_discards_are_not() -> None:
     assert told == "its link came and went 3 times, 12 damaged frames came from it"
     assert LinkCounters(speed_bytes=12.5e6, full_duplex=0).trouble == "100 Mb/s link, half duplex"
     assert LinkCounters(speed_bytes=125e6, full_duplex=1).trouble == ""
+
+
+def test_frames_that_could_not_be_sent_are_trouble() -> None:
+    assert LinkCounters(transmit_errors=3).trouble == "3 frames could not be sent to it"
