@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from fleetctl.switches.errors import RefusedError
 
@@ -33,6 +34,16 @@ _TRAPS = {"?": "a question mark", " ": "a blank", "\t": "a tab", '"': "a quote",
 def environment(name: str) -> str | None:
     """The source that every controller has: `switch_password` is $SWITCH_PASSWORD."""
     return os.environ.get(name.upper()) or None
+
+
+def variables(values: Mapping[str, Any], template: Callable[[Any], Any]) -> Source:
+    """The source that a run of Ansible has: its variables, those of the vault decrypted."""
+
+    def look_up(name: str) -> str | None:
+        value = template(values[name]) if name in values else None
+        return str(value) if value else None
+
+    return look_up
 
 
 def marker(name: str) -> str:

@@ -21,7 +21,7 @@ from fleetctl.rack import RackPaths, load_rack
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.fleet import Switches
 from fleetctl.switches.job import Report
-from fleetctl.switches.secrets import environment
+from fleetctl.switches.secrets import environment, variables
 
 DOCUMENTATION = r"""
 name: switch_config
@@ -76,7 +76,7 @@ class ActionModule(ActionBase):
             fleet = Switches(
                 rack,
                 RackPaths(rack.name),
-                sources=(self._variable(task_vars or {}), environment),
+                sources=(variables(task_vars or {}, self._templar.template), environment),
                 port=arguments["port"],
                 say=lambda switch, text: self._display.display(f"{switch}: {text}", stderr=True),
             )
@@ -86,15 +86,6 @@ class ActionModule(ActionBase):
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
         return result | self._result(answers)
-
-    def _variable(self, task_vars: dict[str, Any]) -> Any:
-        """Secrets as variables: those of the vault, decrypted by Ansible."""
-
-        def look_up(name: str) -> str | None:
-            value = self._templar.template(task_vars[name]) if name in task_vars else None
-            return str(value) if value else None
-
-        return look_up
 
     def _result(self, answers: dict[str, Report | SwitchError]) -> dict[str, Any]:
         reports = [answer for answer in answers.values() if isinstance(answer, Report)]

@@ -13,6 +13,8 @@ import pytest
 from lab import PASSWORD
 from processes import watching_processes
 
+from standin.switches.plane import End
+
 type Make = Callable[..., Any]
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -52,11 +54,13 @@ class Playbook:
         self.log = folder / "ansible.log"
         self.port = rig.targets["sw1"].port
 
-    def run(self, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *options: str, book: Path = PROJECT / "playbooks/switches.yml", **env: str
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [
                 *(str(PLAYBOOK), "-i", str(self.file), "-vvv", "-e", f"switch_port={self.port}"),
-                *(str(PROJECT / "playbooks/switches.yml"), *options),
+                *(str(book), *options),
             ],
             cwd=PROJECT,
             env=self.env | env,
@@ -106,6 +110,79 @@ def test_a_run_changes_the_next_one_does_not_and_secrets_stand_nowhere(
         shown = "".join([first.stdout, first.stderr, second.stdout, second.stderr, *kept])
         assert not [words for words in seen if secret in words]
         assert secret not in shown
+
+
+@pytest.mark.soak
+def test_secrets_of_the_vault_stand_in_no_event_of_a_run(
+    playbook: Callable[[str], tuple[Any, Playbook]], tmp_path: Path
+) -> None:
+    """`fleetctl provision -t switches`: the vault is decrypted inside Ansible, and what
+    ansible-runner keeps of its events holds none of it."""
+    rig, play = playbook("arista_eos")
+    password = tmp_path / "vault-password"
+    password.write_text("Vault-Pa55word\n")
+    sealed = tmp_path / "group_vars/all.yml"
+    sealed.parent.mkdir()
+    sealed.write_text(f"switch_password: {PASSWORD}\nsnmp_community: {COMMUNITY}\n")
+    vault = PLAYBOOK.with_name("ansible-vault")
+    subprocess.run(
+        [vault, "encrypt", "--vault-password-file", password, sealed],
+        check=True,
+        capture_output=True,
+    )
+    bare = dict.fromkeys(("SWITCH_PASSWORD", "SNMP_COMMUNITY"), "")
+    done = subprocess.run(
+        [
+            *(PLAYBOOK.with_name("fleetctl"), "provision", "-t", "switches", "-D", "-vvv"),
+            *("--vault-password-file", password, "-e", f"switch_port={play.port}"),
+        ],
+        cwd=PROJECT,
+        env=play.env | bare | {"PHONERACK_RACK": str(play.file)},
+        text=True,
+        capture_output=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list(rig.settings().snmp_communities) == [COMMUNITY]
+    files = [path for path in play.home.rglob("*") if path.is_file()]
+    assert [path for path in files if "provisions" in path.parts], "the run has left its record"
+    shown = done.stdout + done.stderr
+    for secret in (PASSWORD, COMMUNITY, "Vault-Pa55word"):
+        assert secret not in shown
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
+LOOK = """\
+- hosts: controller
+  gather_facts: false
+  tasks:
+    - switch_cables: {rack_file: "{{ rack_file }}", phones: [phone001], port: PORT}
+      register: cables
+    - ansible.builtin.debug: {msg: "{{ cables.notes }}"}
+"""
+
+
+def test_the_verify_phase_asks_the_switches_where_phones_are_plugged_in(
+    playbook: Callable[[str], tuple[Any, Playbook]], tmp_path: Path
+) -> None:
+    rig, play = playbook("arista_eos")
+    rig.settle()
+    (tmp_path / "rack.lock.yml").write_text(
+        "rack: lab\nversion: 1\nphones:\n  phone001: {mac: '02:00:5e:10:00:01'}\n"
+    )
+    ports = [port.interface for port in rig.job("sw1").intent.ports]
+    rig.network.hosts.clear()
+    rig.network.hosts["02:00:5e:10:00:01"] = End("sw1", ports[2])
+    book = tmp_path / "look.yml"
+    book.write_text(LOOK.replace("PORT", str(play.port)))
+    before = rig.settings()
+    done = play.run(book=book)
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = " ".join(done.stdout.split())
+    assert "phone001 is at port 3 of sw1 instead of port 1 of sw1" in told
+    assert "changed=0" in told
+    assert PASSWORD not in done.stdout + done.stderr
+    assert rig.settings() == before
 
 
 def test_a_failure_names_switch_port_line_and_text(
