@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 import pytest
 from lab import COMMUNITY, PASSWORD
 from processes import watching_processes
+
+from standin.switches.device import Device, RunningClock
 
 type Make = Callable[..., Any]
 
@@ -66,6 +70,16 @@ class Desk:
         for secret in SECRETS:
             assert secret not in done.stdout + done.stderr
         return done
+
+    def started(self, *command: str) -> subprocess.Popen[str]:
+        port = str(self.rig.targets["sw1"].port)
+        return subprocess.Popen(
+            [BIN / "fleetctl", *command[:2], "--port", port, *command[2:]],
+            env=self.env | self.secrets,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
     def switches(self, *options: str, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.run("provision", "switches", *options, **more)
@@ -133,6 +147,41 @@ def test_a_line_that_is_rejected_ends_with_one_and_names_it(desk: Callable[..., 
     assert "sw1: port 1 (Ethernet1, phone001): it rejected" in done.stderr
     assert "failed" in done.stdout
     assert here.rig.settings() == before
+
+
+@pytest.mark.parametrize(
+    "platform", ["cisco_ios", pytest.param("arista_eos", marks=pytest.mark.soak)]
+)
+def test_ctrl_c_in_the_middle_of_a_change_brings_the_old_configuration_back(
+    desk: Callable[..., Desk], platform: str
+) -> None:
+    here = desk(platform)
+    rig = here.rig
+    rig.settle()
+    # In this test its timers are no faster than the program's.
+    rig.look(lambda device: setattr(device, "clock", RunningClock().now))
+    rig.look(lambda device: setattr(device.knobs, "latency_seconds", 0.1))
+    old = rig.settings()
+
+    def in_the_middle(device: Device) -> bool:
+        begun = [device.running, *(session.settings for session in device.sessions.values())]
+        return any(settings != old for settings in begun)
+
+    with here.started("provision", "switches") as process:
+        while process.poll() is None and not rig.look(in_the_middle):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert "takes it back" in err
+    assert rig.settings() == old == rig.startup()
+    assert rig.look(lambda device: (device.revert, device.reload_at, device.sessions)) == (
+        *(None, None),
+        {},
+    )
+    rig.look(lambda device: setattr(device.knobs, "latency_seconds", 0.0))
+    assert "changed" in here.switches().stdout
 
 
 @pytest.mark.parametrize(
