@@ -57,10 +57,13 @@ class Desk:
         self.rig.network.hosts.clear()
         self.rig.network.hosts.update(hosts)
 
-    def check(self, *options: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+    def check(
+        self, *options: str, code: int = 0, typed: str = "", **env: str
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [FLEETCTL, "check", "cables", "--port", str(self.rig.targets["sw1"].port), *options],
             env=self.env | env,
+            input=typed,
             text=True,
             capture_output=True,
             timeout=120,
@@ -98,7 +101,11 @@ def test_a_new_adapter_is_adopted_into_the_lock_file_after_confirmation(
     here.plug(**{**MACS, "phone003": new})
     assert "replaced" in here.check(code=3).stdout
     assert here.lock.read_text() == before
-    here.check("--adopt", "--yes", code=3)
+    asked = here.check("--adopt", code=3, typed="n\n")
+    assert f"phone003: {new}" in asked.stderr
+    assert "Write these into" in asked.stderr
+    assert here.lock.read_text() == before
+    here.check("--adopt", code=3, typed="y\n")
     assert new in here.lock.read_text()
     assert MACS["phone001"] in here.lock.read_text()
     assert "3 phones are where the rack file says" in here.check().stdout

@@ -7,13 +7,13 @@ from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
-from conftest import Case, make_case, small_rack
+from conftest import KINDS, Case, make_case, small_rack
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fleetctl.rack import Network, Phone, Rack, Switch
+from fleetctl.switches.config import to_text
 from fleetctl.switches.errors import RefusedError, UnreadableError
-from fleetctl.switches.plan import to_text
 from fleetctl.switches.platforms import NAMES, platform
 
 type Typed = Callable[[str], tuple[str, ...]]
@@ -164,6 +164,42 @@ def test_other_ways_to_write_the_same_are_no_difference(
     assert shown in text
     written = text.replace(shown, instead)
     assert ios.platform.read(written, ios.intent) == ios.platform.read(text, ios.intent)
+
+
+EQUAL_ON_EOS = {
+    "spanning-tree portfast": "spanning-tree portfast edge",
+    "storm-control broadcast level 1\n": "storm-control broadcast level 1.00\n",
+    "switchport trunk allowed vlan 10,20": (
+        "switchport trunk allowed vlan 10\n   switchport trunk allowed vlan add 20"
+    ),
+    "hostname sw1": "hostname   sw1",
+    "interface Ethernet3\n": "interface Et3\n",
+    "interface Port-Channel1": "interface Po1",
+    "description phone001": "switchport mode access\n   description phone001",
+    "description phone002": "no shutdown\n   description phone002",
+    "switchport mode trunk": "switchport mode trunk\n   switchport trunk native vlan 1",
+    "vlan 20\n   name cameras": "vlan 1\n!\nvlan 20\n   name cameras",
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "instead"), EQUAL_ON_EOS.items(), ids=list(EQUAL_ON_EOS.values())
+)
+def test_other_ways_to_write_the_same_are_no_difference_on_eos_either(
+    shown: str, instead: str
+) -> None:
+    eos = make_case("arista_eos")
+    eos.converge()
+    text = eos.switch.running()
+    assert shown in text
+    written = text.replace(shown, instead)
+    assert eos.platform.read(written, eos.intent) == eos.platform.read(text, eos.intent)
+
+
+@pytest.mark.parametrize("line", ["permit 10.0.0.1", "permit host 10.0.0.1", "10 permit 10.0.0.1"])
+@pytest.mark.parametrize("name", list(KINDS))
+def test_entries_of_an_access_list_are_equal_however_they_are_written(name: str, line: str) -> None:
+    assert platform(name).normal_line(line) == "permit 10.0.0.1"  # type: ignore[attr-defined]
 
 
 @given(st.sampled_from(["10-20", "10,11-20", "10-15,16-20", "10,11,12,13-20"]))

@@ -29,6 +29,45 @@ SECRETS = (
 )
 
 
+EOS = """\
+hostname sw1
+username admin privilege 15 role network-admin secret sha512 $6$eos$hAsHeDwOrDs
+enable password sha512 $6$enable$AnOtherHash
+snmp-server community Public1 ro phonerack-snmp
+snmp-server user watch group v3 localized f5717f auth sha OneSecret priv aes OtherSecret
+snmp-server host 10.0.0.9 version 2c Trap2
+radius-server host 10.0.0.8 key 7 070C285F4D06
+tacacs-server key 7 05080F1C2243
+ntp authentication-key 1 md5 7 NtpSecret0
+router bgp 65000
+   neighbor 10.0.0.7 password 7 BgpSecret0
+"""
+EOS_SECRETS = (
+    *("$6$eos$hAsHeDwOrDs", "$6$enable$AnOtherHash", "Public1", "OneSecret", "OtherSecret"),
+    *("Trap2", "070C285F4D06", "05080F1C2243", "NtpSecret0", "BgpSecret0"),
+)
+
+
+def test_every_kind_of_secret_of_eos_is_concealed() -> None:
+    secrets = Secrets({})
+    shown = secrets.conceal(EOS)
+    for secret in EOS_SECRETS:
+        assert secret not in shown
+    for plain in ("role network-admin secret sha512 <", "host 10.0.0.8 key 7 <", "privilege 15"):
+        assert plain in shown
+    assert "\n".join(secrets.reveal(line) for line in shown.splitlines()) + "\n" == EOS
+    assert secrets.conceal(shown) == shown
+
+
+def test_a_marker_of_another_run_is_no_secret_and_is_noticed_as_lost() -> None:
+    secrets = Secrets({"snmp_community": "Public1"})
+    line = "snmp-server community {} RO phonerack-snmp"
+    assert secrets.lost_in(line.format("<hidden-3>")) == "<hidden-3>"
+    assert secrets.lost_in(line.format("<snmp_community>")) is None
+    assert secrets.lost_in(line.format("Public1")) is None
+    assert secrets.lost_in("description <hidden-3>") is None
+
+
 def test_every_kind_of_secret_in_a_configuration_is_concealed() -> None:
     secrets = Secrets({})
     shown = secrets.conceal(IOS)
