@@ -189,7 +189,7 @@ class Application(Connected):
                 self.in_time()
         mine = {port.label for port in self.job.intent.ports if port.role == "phone"}
         due = self._before if self.change.may_cut_off_others else self._before & mine
-        while missing := sorted(due - set(self.job.reachable())):
+        while due and (missing := sorted(due - set(self.job.reachable()))):
             if time.monotonic() > until:
                 cure = "compare cabling and rack file"
                 if others := sorted(set(missing) - mine):

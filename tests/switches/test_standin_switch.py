@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from standin.switches.device import BOOT_SECONDS, Knobs
+from standin.switches.editor import Kind
 from standin.switches.grammar import Ambiguous, Incomplete, Invalid, Match, parse, patterns
+from standin.switches.plane import Counters, End
 from standin.switches.session import Session
 
 
@@ -323,3 +325,18 @@ def test_a_switch_that_feeds_nobody_does_not_take_lines_that_say_how() -> None:
     assert feeding.type("poe disabled") == []
     assert any(line.startswith("Et1 ") for line in feeding.type("show poe"))
     assert "   poe disabled" in feeding.type("show running-config")
+
+
+@pytest.mark.parametrize(("kind", "short"), [("ios", "Gi1/0/"), ("eos", "Et")])
+def test_counters_of_ports_show_what_the_data_plane_counts(kind: Kind, short: str) -> None:
+    here = Bench(kind)
+    here.network.traffic[End("sw1", PORTS[kind][1])] = Counters(
+        octets_in=1500, frames_in=3, octets_out=640, frames_out=10
+    )
+    printed = here.type("show interfaces counters")
+    rows = [line.split() for line in printed if line.strip()]
+    ways = [row[1:] for row in rows if row[0] == "Port"]
+    assert ways == [["InOctets", "InUcastPkts"], ["OutOctets", "OutUcastPkts"]]
+    assert [row[1:] for row in rows if row[0] == f"{short}2"] == [["1500", "3"], ["640", "10"]]
+    assert [row[1:] for row in rows if row[0] == f"{short}3"] == [["0", "0"], ["0", "0"]]
+    assert len(rows) == 2 * (1 + len(PORTS[kind]))
