@@ -21,9 +21,10 @@ _WORDS = (
     "|md5|sha|aes|des|3des"
 )
 _TYPES = r"\d{1,3}|sha512|ascii|hex|clear|encrypted|local"
-# `snmp-server host` takes its community without a word before it.
+# `snmp-server host` takes its community without a word before it, `ntp` its key after a number.
 _SECRET = re.compile(
     rf"(?P<before>(?:^|\s)(?:{_WORDS})(?:[ ](?:{_TYPES}))*[ ]"
+    r"|^ntp authentication-key \d+ \S+ (?:[078] )?"
     r"|^snmp-server host \S+(?: version \S+| traps| informs| vrf \S+)* )(?P<value>\S+)",
     re.MULTILINE,
 )

@@ -20,12 +20,14 @@ snmp-server host 10.0.0.9 version 2c Trap2 udp-port 162
 tacacs server one
  key 7 070C285F4D06
 radius-server key SharedOne
+ntp authentication-key 1 md5 01100F175804 7
 line vty 0 4
  password 7 05080F1C2243
 """
 SECRETS = (
     *("$1$abcd$0123456789abcdefghijk.", "nhEmQVczB7dqsO", "letmein", "Public1", "OneSecret"),
     *("OtherSecret", "Trap2", "070C285F4D06", "SharedOne", "05080F1C2243"),
+    "01100F175804",
 )
 
 
