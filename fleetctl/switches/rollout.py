@@ -106,19 +106,20 @@ def roll_out(
     stop = threading.Event()
     answers: dict[str, Report | SwitchError | BaseException] = {}
 
-    def work(job: Job) -> None:
+    def work(job: Job, done: threading.Event) -> None:
         name = job.target.switch
         try:
             answers[name] = _one(replace(job, stopped=stop.is_set), group, dry)
         except BaseException as problem:
             group.fail(name, str(problem))
             answers[name] = problem
+        finally:
+            done.set()
 
-    threads = [threading.Thread(target=work, args=(job,)) for job in jobs]
-    for thread in threads:
-        thread.start()
-    interrupted = _join(threads, stop)
-    if interrupted:
+    ends = [threading.Event() for _ in jobs]
+    for job, done in zip(jobs, ends, strict=True):
+        threading.Thread(target=work, args=(job, done)).start()
+    if _wait(ends, stop):
         raise KeyboardInterrupt
     found = []
     for job in jobs:
@@ -147,13 +148,16 @@ def hops_from_the_controller(
     return {name: hops.get(name, 0) for name in names}
 
 
-def _join(threads: Sequence[threading.Thread], stop: threading.Event) -> bool:
-    """Wait for all; an interrupt makes them go back, and is told at the end."""
+def _wait(ends: Sequence[threading.Event], stop: threading.Event) -> bool:
+    """Wait for all; an interrupt makes them go back, and is told at the end.
+
+    Not by Thread.join: interrupted, Python 3.12 takes the thread for ended, and leaves without it.
+    """
     interrupted = False
-    for thread in threads:
-        while thread.is_alive():
+    for done in ends:
+        while not done.is_set():
             try:
-                thread.join(0.2)
+                done.wait(0.2)
             except KeyboardInterrupt:
                 interrupted = True
                 stop.set()

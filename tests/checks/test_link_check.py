@@ -74,7 +74,7 @@ def test_what_the_switch_has_counted_is_found_by_phone(prometheus: type[_Api]) -
     found = recent(RACK, "15m")
     assert found == {"phone001": LinkCounters(flaps=45.0, speed_bytes=12.5e6, full_duplex=1.0)}
     (query,) = prometheus.asked
-    assert query.count('rack="lab"') == 5
+    assert query.count('rack="lab"') == 6
     assert query.count("[15m]") == 3
 
 
