@@ -75,7 +75,7 @@ def test_what_the_switch_has_counted_is_found_by_phone(prometheus: type[_Api]) -
     assert found == {"phone001": LinkCounters(flaps=45.0, speed_bytes=12.5e6, full_duplex=1.0)}
     (query,) = prometheus.asked
     assert query.count('rack="lab"') == 6
-    assert query.count("[15m]") == 3
+    assert query.count("[15m]") == 4
 
 
 def test_nothing_recorded_is_unknown_and_not_clean(prometheus: type[_Api]) -> None:
