@@ -80,7 +80,10 @@ class Application(Connected):
             self._type(line, Step("", (line,), line))
         guard.finish(self._there(), self._armed_seconds)
         self._open().close()
-        guard.confirm(self._there())
+        try:
+            guard.confirm(self._there())
+        except LostError:
+            self._insist(lambda: self._disarm_again(guard), self._timer_ends)
         self.guard, self._prepared = None, running.lacking
         try:
             self._save()
@@ -259,6 +262,11 @@ class Application(Connected):
             return False
         self._save()
         return True
+
+    def _disarm_again(self, guard: Guard) -> None:
+        self._renew()
+        if guard.is_pending(self._there()):
+            guard.confirm(self._there())
 
     def _save_anew(self) -> None:
         self._renew()
