@@ -17,11 +17,16 @@ def rack_file(rack: Rack, _: Rack) -> Result:
 
 @check(name="enrolment", scope="rack", cure="enrol the phones named")
 def enrolment(rack: Rack, _: Rack) -> Result:
-    """Every phone has a serial; with DHCP of our own also the MAC that its lease depends on."""
+    """Every phone has a serial, and adb closed; with DHCP of our own also the MAC that its lease
+    depends on."""
     serials = [name for name, phone in rack.phones.items() if phone.serial is None]
     if serials:
         return Result("WARN", f"not enrolled: {fold(serials)}")
     macs = [name for name, phone in rack.phones.items() if phone.mac is None]
     if macs and rack.network.dhcp == "ours":
         return Result("WARN", f"no MAC address, so no reserved address: {fold(macs)}")
+    if opened := [name for name, phone in rack.phones.items() if phone.adb_open]:
+        return Result(
+            "WARN", f"adb is open on the network, until `fleetctl enroll --wire`: {fold(opened)}"
+        )
     return Result("OK", f"{len(rack.phones)} phones enrolled")

@@ -310,14 +310,15 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     register = Register(bench.rack, bench.rack_file)
     before = register.entries().get(name, Locked())
     kept = before if before.serial == found.serial else Locked()
-    entry = replace(kept, serial=found.serial, api_level=found.api_level)
+    wired = network.medium == "ethernet"
+    entry = replace(kept, serial=found.serial, api_level=found.api_level, adb_open=wired)
     (register.replace if bench.replace else register.enrol)(name, entry, key)
     on_wifi = network.medium == "wifi" and network.dhcp == "theirs"
     if on_wifi and (met := await _meet_on_wifi(bench, phone, name, report)):
         register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
         report.address = met.address
     sign(bench.rack_file)
-    if network.medium == "ethernet":
+    if wired:
         # By this, Wi-Fi is switched off once ssh has answered over the wire.
         await phone.listen_on_network()
 

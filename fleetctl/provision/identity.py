@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from fleetctl.provision import revocation
@@ -177,7 +178,12 @@ class Register:
     def _sit(self, name: str, entry: Locked, host_key: str) -> None:
         lines = [line for line in self._known_hosts().splitlines() if _name(line) != name]
         self._write_known_hosts([*lines, f"{name} {_plain(host_key)}"])
-        entries = self.entries() | {name: entry}
+        # An address that others lease out is whose phone has it now.
+        entries = {
+            known: replace(each, address=None) if each.address == entry.address else each
+            for known, each in self.entries().items()
+        }
+        entries[name] = entry
         order = {known: place for place, known in enumerate(self._rack.phones)}
         names = sorted(entries, key=lambda known: order.get(known, len(order)))
         write_lock(self._lock_file, self._rack.name, {known: entries[known] for known in names})

@@ -134,7 +134,11 @@ async def enrol_on_wire(
         await _search(search, rack, services, wait_seconds)
         refused = doubles(
             search.met,
-            {entry.mac: name for name, entry in lock.items() if entry.mac and name not in names},
+            {
+                entry.mac: name
+                for name, entry in lock.items()
+                if entry.mac and name not in search.met
+            },
         )
         fine: list[Report] = []
         for report in reports:
@@ -147,15 +151,26 @@ async def enrol_on_wire(
                 fine.append(report)
                 place = search.met[name]
                 ours = rack.network.dhcp == "ours"
-                address = rack.phones[name].address if ours else place.address
-                report.address = address
-                entry = replace(lock[name], mac=place.mac, address=address)
-                register.enrol(name, entry, keys[name])
+                report.address = rack.phones[name].address if ours else place.address
+                met = replace(lock[name], mac=place.mac or lock[name].mac, address=report.address)
+                if met.mac != lock[name].mac:
+                    # Two may have changed places, and at no time have two phones one adapter.
+                    register.enrol(name, replace(lock[name], mac=None), keys[name])
+                lock[name] = met
+        for report in fine:
+            name = report.name or ""
+            register.enrol(name, lock[name], keys[name])
         watch(reports)
         if rack.network.dhcp == "ours" and fine:
             await _reserve(load_rack(rack_file), services)
         sign(rack_file)
-        bench = _Bench(load_rack(rack_file), paths, adb, lambda: watch(reports))
+        bench = _Bench(
+            load_rack(rack_file),
+            paths,
+            adb,
+            lambda: watch(reports),
+            lambda name: register.enrol(name, replace(lock[name], adb_open=False), keys[name]),
+        )
         await asyncio.gather(
             *(_finish(bench, report, search.met[report.name or ""]) for report in fine)
         )
@@ -201,7 +216,7 @@ def addresses_to_ask(rack: Rack) -> list[str]:
         )
     own = {rack.network.controller, rack.network.services}
     own |= {switch.address for switch in rack.switches.values()}
-    own |= {phone.address for phone in rack.phones.values() if phone.mac}
+    own |= {phone.address for phone in rack.phones.values() if phone.met}
     return [str(address) for address in cidr.hosts() if str(address) not in own]
 
 
@@ -247,6 +262,8 @@ class _Bench:
     paths: RackPaths
     adb: Adb
     changed: Callable[[], None]
+    closed: Callable[[str], None]
+    """Notes that a phone's adb is off the network."""
 
 
 async def _finish(bench: _Bench, report: Report, met: Met) -> None:
@@ -268,7 +285,8 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
             address = wanted
         if bench.rack.network.medium == "ethernet":
             at("settings", "Wi-Fi off, adb off the network")
-            await _leave_adb(bench, name, address, report)
+            if await _leave_adb(bench, name, address, report):
+                bench.closed(name)
             at("ssh", f"at {address}")
             await _log_in(bench, name, address)
     except (PhoneError, AdbError, ServicesError) as problem:
@@ -299,8 +317,8 @@ async def _moved(bench: _Bench, name: str, address: str) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> None:
-    """By adb over the network: Wi-Fi off, then no more of adb."""
+async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> bool:
+    """By adb over the network: Wi-Fi off, then no more of adb. Returns whether adb is closed."""
     endpoint = f"{address}:{TCP_PORT}"
     said = await bench.adb.connect(endpoint)
     links = {link.name: link.state for link in await bench.adb.links()}
@@ -309,11 +327,18 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
         known.record_adb({name: state == "device"})
     if state != "device":
         report.end = "needs-hands"
+        if await answers(address, TCP_PORT):
+            report.reason = (
+                f"adb listens at {endpoint} and does not let this machine in "
+                f"({state or said or 'silent'}): restart the phone, which closes it, or enrol it "
+                f"by USB again (`fleetctl enroll --serial {report.serial}`)"
+            )
+            return False
         report.reason = (
             f"ssh answers, but adb does not ({state or said or 'closed'}): it has rebooted since "
-            "`fleetctl enroll`, so Wi-Fi is as it was; switch it off on the phone's screen"
+            "`fleetctl enroll`, so Wi-Fi is as it was; see on the phone's screen that it is off"
         )
-        return
+        return True
     phone = bench.adb.phone(endpoint)
     outcome = await android.ensure(phone, [android.WIFI_OFF])
     report.remarks += outcome.problems.values()
@@ -325,8 +350,10 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
         report.end = "needs-hands"
         report.reason = (
             f"adb still listens at {endpoint}, for anybody on the network: restart the phone, "
-            "which ends it"
+            "which ends it, and run `fleetctl enroll --wire` again"
         )
+        return False
+    return True
 
 
 async def _has_closed(address: str) -> bool:

@@ -26,7 +26,7 @@ class GuestRange:
 
 def waiting(rack: Rack) -> list[str]:
     """Phones that are enrolled by adb and have not been met on the wire."""
-    return [name for name, phone in rack.phones.items() if phone.serial and not phone.mac]
+    return [name for name, phone in rack.phones.items() if phone.waits_for_wire]
 
 
 def nowhere(rack: Rack) -> list[str]:

@@ -14,12 +14,14 @@ from fleetctl.rack.model import Phone, Rack
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """One phone's entry. The serial is its identity; the MAC is its adapter's."""
+    """One phone's entry. The serial is its identity; the MAC is its adapter's; `adb_open`: adb was
+    opened on the network at enrolment, and nobody has closed it since."""
 
     serial: str | None = None
     mac: str | None = None
     address: str | None = None
     api_level: int | None = None
+    adb_open: bool = False
 
 
 def read_lock(path: Path, rack: str) -> tuple[Document, dict[str, Locked]]:
@@ -37,6 +39,7 @@ def read_lock(path: Path, rack: str) -> tuple[Document, dict[str, Locked]]:
             mac=item.mac,
             address=str(item.address) if item.address else None,
             api_level=item.api_level,
+            adb_open=item.adb_open,
         )
         for name, item in file.phones.items()
     }
@@ -95,6 +98,7 @@ def merge(rack: Rack, document: Document, entries: Mapping[str, Locked]) -> Rack
             serial=entry.serial,
             mac=entry.mac,
             api_level=entry.api_level or phone.api_level,
+            adb_open=entry.adb_open,
             address=entry.address if theirs and entry.address else phone.address,
         )
     return replace(rack, phones=phones, warnings=tuple(warnings), left=left)
@@ -113,7 +117,7 @@ def write_lock(path: Path, rack: str, entries: Mapping[str, Locked]) -> None:
     from fleetctl.rack.schema import VERSION
 
     phones = {
-        name: {key: value for key, value in asdict(entry).items() if value is not None}
+        name: {key: value for key, value in asdict(entry).items() if value not in (None, False)}
         for name, entry in entries.items()
     }
     content = {"rack": rack, "version": VERSION, "phones": phones}

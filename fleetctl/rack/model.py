@@ -90,7 +90,8 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Phone:
-    """One phone. Its identity is the serial; serial, MAC and API level come from enrolment.
+    """One phone. Its identity is the serial; serial, MAC and API level come from enrolment, and
+    whether adb is still open on the network, as enrolment leaves it on the way to the wire.
 
     A place of the rack file that no phone has taken yet, or that a retired one has left, is not
     `enrolled`.
@@ -107,6 +108,20 @@ class Phone:
     serial: str | None = None
     mac: str | None = None
     enrolled: bool = True
+    adb_open: bool = False
+
+    @property
+    def waits_for_wire(self) -> bool:
+        """Whether it was enrolled by adb and has not been met in the rack's network since.
+
+        A known adapter proves nothing: switches tell of it, and a phone keeps it when it is reset.
+        """
+        return self.serial is not None and (self.adb_open or self.mac is None)
+
+    @property
+    def met(self) -> bool:
+        """Whether its place in the rack's network is known and proven."""
+        return self.mac is not None and not self.adb_open
 
 
 @dataclass(frozen=True, slots=True)

@@ -322,6 +322,7 @@ class LockedPhone(_Strict):
     mac: Annotated[str, BeforeValidator(_mac)] | None = None
     address: IPv4Address | None = None
     api_level: int | None = None
+    adb_open: bool = False
 
 
 class LockFile(_Strict):

@@ -126,6 +126,7 @@ def phone_variables(phone: Phone, paths: RackPaths) -> dict[str, Any]:
         "phone_name": phone.name,
         "phone_address": phone.address,
         "phone_mac": phone.mac,
+        "phone_waits_for_wire": phone.waits_for_wire,
         "phone_serial": phone.serial,
         "phone_model": phone.model,
         "phone_api_level": phone.api_level,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import IPv4Network
 
 import pytest
@@ -87,3 +88,6 @@ def test_phones_without_serial_or_without_the_mac_of_their_lease_are_named() -> 
     lease = rack_checks.enrolment(rack(half, whole), rack())
     assert (lease.status, lease.message.rpartition(": ")[2]) == ("WARN", "phone002")
     assert rack_checks.enrolment(rack(whole), rack()).status == "OK"
+    opened = rack_checks.enrolment(rack(replace(whole, adb_open=True)), rack())
+    assert opened.status == "WARN"
+    assert "adb is open on the network" in opened.message

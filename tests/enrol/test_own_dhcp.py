@@ -33,6 +33,8 @@ class Story:
     keys: dict[str, str] = field(default_factory=dict)
     uids: list[int] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
+    opened: int = 0
+    """The port of FIRST's adb on the network, after its second enrolment by USB."""
 
     def serial(self, phone: str) -> str:
         return derived_serial(self.box.name, phone)
@@ -105,7 +107,9 @@ def reinstalled(story: Story) -> None:
     asyncio.run(uninstall(box, story.serial(FIRST)))
     box.said["again"] = box.run("enroll", "--serial", story.serial(FIRST), "-o", "json")
     story.uids.append(story.uid())
+    story.opened = box.android(FIRST).adb_tcp_port
     box.must("standin", "plug", FIRST, "hub")
+    box.said["again wire"] = box.run("enroll", "--wire", "--wait", "60", "-o", "json")
     story.answers["again"] = box.ssh(FIRST, "id -u")
 
 
@@ -184,3 +188,13 @@ def test_a_phone_whose_termux_was_reinstalled_is_the_same_phone(story: Story) ->
     assert story.answers["again"].strip() == str(after)
     assert story.key(FIRST) != story.keys["before"]
     assert box.lock[FIRST] == story.locks["wire"][FIRST]
+
+
+def test_and_its_adb_and_wifi_end_on_the_wire_though_its_adapter_was_known(story: Story) -> None:
+    """The wire of the first enrolment proves nothing of a phone that may have been reset."""
+    box = story.box
+    assert story.opened == 5555
+    assert box.ends("again wire")[FIRST] == "enrolled", box.said["again wire"].stdout
+    state = box.android(FIRST)
+    assert state.adb_tcp_port == 0
+    assert state.setting("global", "wifi_on") == "0"

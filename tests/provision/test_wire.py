@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Network
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.provision import wire
+from fleetctl.provision import android, wire
 from fleetctl.provision.enrol import Report
+from fleetctl.provision.identity import Register
 from fleetctl.provision.wire import Met, Search, addresses_to_ask, doubles, parse_leases
-from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths
+from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths, load_rack
+from fleetctl.rack.lock import Locked, read_lock
 from fleetctl.remote.adb import Link
 from fleetctl.state import State
 
@@ -107,31 +114,78 @@ class ClosedAdb:
         return []
 
 
-def finish(monkeypatch: pytest.MonkeyPatch, home: Path, rack: Rack) -> Report:
-    """The end of phone002's enrolment: ssh answers, adb does not."""
+class OpenAdb:
+    """The adb of phones that are on the way from USB to the wire, by endpoint."""
+
+    def __init__(self, *, stays_open: bool = False) -> None:
+        self.stays_open = stays_open
+        self.open: set[str] = set()
+        self.values: dict[str, str] = {}
+
+    async def connect(self, endpoint: str) -> str:
+        self.open.add(endpoint)
+        return f"connected to {endpoint}"
+
+    async def disconnect(self, _endpoint: str) -> None: ...
+
+    async def links(self) -> list[Link]:
+        return [Link(endpoint, "device", "") for endpoint in self.open]
+
+    def phone(self, endpoint: str) -> Any:
+        async def listen_on_usb() -> None:
+            if not self.stays_open:
+                self.open.remove(endpoint)
+
+        return SimpleNamespace(listen_on_usb=listen_on_usb, link=endpoint)
+
+    async def ensure(self, phone: Any, wanted: list[android.Wish]) -> android.Outcome:
+        (wish,) = wanted
+        self.values[phone.link] = f"{wish.name}={wish.value}"
+        return android.Outcome({}, {})
+
+    async def answers(self, address: str, port: int) -> bool:
+        return f"{address}:{port}" in self.open
+
+
+class Ended(NamedTuple):
+    report: Report
+    closed: list[str]
+
+
+def finish(
+    monkeypatch: pytest.MonkeyPatch, home: Path, rack: Rack, *, listens: bool = False
+) -> Ended:
+    """The end of phone002's enrolment: ssh answers, adb lets nobody in, if it `listens` at all."""
 
     async def log_in(*_: object) -> None: ...
 
+    async def answers(*_: object) -> bool:
+        return listens
+
     monkeypatch.setattr(wire, "log_in", log_in)
+    monkeypatch.setattr(wire, "answers", answers)
     monkeypatch.setenv("PHONERACK_HOME", str(home))
     RackPaths("lab").ensure()
-    bench = wire._Bench(rack, RackPaths("lab"), ClosedAdb(), lambda: None)  # type: ignore[arg-type]
+    closed: list[str] = []
+    adb: Any = ClosedAdb()
+    bench = wire._Bench(rack, RackPaths("lab"), adb, lambda: None, closed.append)
     report = Report("R1", "R1", "phone002")
     asyncio.run(wire._finish(bench, report, Met("10.1.0.4", "02::4")))
-    return report
+    return Ended(report, closed)
 
 
 def test_on_wifi_adb_is_not_asked_for_and_wifi_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     network = Network(IPv4Network("10.1.0.0/28"), "wifi", controller="10.1.0.1")
-    assert finish(monkeypatch, tmp_path, Rack("lab", network, RACK.phones)).end == "enrolled"
+    assert finish(monkeypatch, tmp_path, Rack("lab", network, RACK.phones)).report.end == "enrolled"
 
 
 def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    report = finish(monkeypatch, tmp_path, RACK)
+    report, closed = finish(monkeypatch, tmp_path, RACK)
+    assert closed == ["phone002"]
     assert report.end == "needs-hands"
     assert "ssh answers, but adb does not" in report.reason
     assert "Wi-Fi" in report.reason
@@ -139,6 +193,128 @@ def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
         known = state.phones()["phone002"]
     assert known.adb is not None
     assert not known.adb.answered
+
+
+def test_adb_that_listens_and_lets_nobody_in_is_not_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    report, closed = finish(monkeypatch, tmp_path, RACK, listens=True)
+    assert closed == []
+    assert report.end == "needs-hands"
+    assert "adb listens at 10.1.0.4:5555" in report.reason
+    assert "restart the phone" in report.reason
+
+
+KEYS = {f"phone00{n}": f"ssh-ed25519 {base64.b64encode(bytes([n] * 51)).decode()}" for n in (1, 2)}
+MACS = {"phone001": "02:00:00:00:00:01", "phone002": "02:00:00:00:00:02"}
+RACK_FILE = """
+rack: lab
+network: {cidr: 10.1.0.0/28, medium: ethernet, controller: 10.1.0.1, services: 10.1.0.2}
+phones: [{addresses: 10.1.0.3-4}]
+"""
+
+
+class Wire:
+    """The network of a rack whose DHCP others serve: who is where, on which adapter."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, home: Path, adb: OpenAdb) -> None:
+        self.home, self.adb = home, adb
+        self.places: dict[str, tuple[str, str]] = {}
+        monkeypatch.setenv("PHONERACK_HOME", str(home))
+        (home / "rack.yml").write_text(RACK_FILE)
+        self.paths = RackPaths("lab")
+        self.paths.ensure()
+        for name, fake in {
+            "session": self._adb,
+            "services_host": self._services,
+            "host_key": self._host_key,
+            "log_in": self._log_in,
+            "answers": adb.answers,
+            "_neighbours": self._neighbours,
+            "sign": lambda _: None,
+            "CLOSE_LIMIT_SECONDS": 0.0,
+        }.items():
+            monkeypatch.setattr(wire, name, fake)
+        monkeypatch.setattr(android, "ensure", adb.ensure)
+
+    @asynccontextmanager
+    async def _adb(self, _: object) -> AsyncIterator[OpenAdb]:
+        yield self.adb
+
+    @asynccontextmanager
+    async def _services(self, *_: object) -> AsyncIterator[None]:
+        yield None
+
+    async def _host_key(self, address: str, _port: int) -> str | None:
+        return next((KEYS[name] for name, at in self.places.items() if at[0] == address), None)
+
+    async def _log_in(self, name: str, address: str, *_: object) -> None:
+        assert self.places[name][0] == address
+
+    async def _neighbours(self) -> dict[str, str]:
+        return dict(self.places.values())
+
+    def enrolled_by_usb(self, **macs: str | None) -> None:
+        """Phones whose adapters were known before, or not; adb is open on the network."""
+        register = Register(load_rack(self.home / "rack.yml"), self.home / "rack.yml")
+        for number, (name, mac) in enumerate(macs.items()):
+            register.enrol(name, Locked(f"R{number}", mac, None, 31, adb_open=True), KEYS[name])
+
+    def enroll(self) -> dict[str, Report]:
+        file = self.home / "rack.yml"
+        reports = asyncio.run(
+            wire.enrol_on_wire(file, load_rack(file), self.paths, 0, lambda _: None)
+        )
+        return {report.name or "": report for report in reports}
+
+    def lock(self) -> dict[str, Locked]:
+        return read_lock(self.paths.lock_file, "lab")[1]
+
+
+def test_a_phone_whose_adapter_is_known_waits_for_the_wire_until_its_adb_is_closed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As one that was reset, or whose adapter a switch has told of."""
+    there = Wire(monkeypatch, tmp_path, OpenAdb())
+    there.enrolled_by_usb(phone001=MACS["phone001"])
+    there.places = {"phone001": ("10.1.0.9", MACS["phone001"])}
+
+    assert there.enroll()["phone001"].end == "enrolled"
+    assert there.adb.values == {"10.1.0.9:5555": "radio/wifi=off"}
+    assert there.adb.open == set()
+    assert there.lock()["phone001"] == Locked("R0", MACS["phone001"], "10.1.0.9", 31)
+    with pytest.raises(InputError, match="no phone waits to be met on the wire"):
+        there.enroll()
+
+
+def test_a_phone_whose_adb_stays_open_still_waits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = Wire(monkeypatch, tmp_path, OpenAdb(stays_open=True))
+    there.enrolled_by_usb(phone001=None)
+    there.places = {"phone001": ("10.1.0.9", MACS["phone001"])}
+    for _ in range(2):
+        report = there.enroll()["phone001"]
+        assert report.end == "needs-hands"
+        assert "for anybody on the network" in report.reason
+        assert there.lock()["phone001"].adb_open
+
+
+def test_phones_that_have_changed_adapters_and_addresses_are_both_met(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = Wire(monkeypatch, tmp_path, OpenAdb())
+    there.enrolled_by_usb(**MACS)
+    there.places = {
+        "phone001": ("10.1.0.9", MACS["phone001"]),
+        "phone002": ("10.1.0.10", MACS["phone002"]),
+    }
+    there.enroll()
+    there.enrolled_by_usb(**MACS)
+    there.places = dict(zip(MACS, reversed(there.places.values()), strict=True))
+    assert {report.end for report in there.enroll().values()} == {"enrolled"}
+    found = {name: (entry.address, entry.mac) for name, entry in there.lock().items()}
+    assert found == there.places
 
 
 class Services:

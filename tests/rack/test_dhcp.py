@@ -18,8 +18,11 @@ def rack(phones: list[Phone], **network: object) -> Rack:
     return Rack("lab", replace(ours, **network), {phone.name: phone for phone in phones})
 
 
-def phone(place: int, serial: str | None = "S", mac: str | None = None) -> Phone:
-    return Phone(f"phone{place:03}", f"10.1.0.{place}", serial=serial, mac=mac)
+def phone(
+    place: int, serial: str | None = "S", mac: str | None = None, adb_open: bool = False
+) -> Phone:
+    address = f"10.1.0.{place}"
+    return Phone(f"phone{place:03}", address, serial=serial, mac=mac, adb_open=adb_open)
 
 
 def test_a_phone_whose_adapter_is_known_has_a_reservation() -> None:
@@ -35,6 +38,13 @@ def test_strangers_get_nothing_unless_a_phone_is_waited_for() -> None:
     assert dhcp.guest_range(rack([known, phone(12, serial=None)])) is None
     assert dhcp.guest_range(rack([known, phone(12)], dhcp="theirs")) is None
     assert dhcp.guest_range(rack([known, phone(12)])) == dhcp.GuestRange("10.1.0.13", "10.1.0.30")
+
+
+def test_a_known_adapter_proves_no_wire() -> None:
+    again = phone(11, mac="02:00:00:00:00:01", adb_open=True)
+    assert dhcp.waiting(rack([again])) == ["phone011"]
+    assert dhcp.nowhere(rack([again])) == []
+    assert dhcp.waiting(rack([phone(11, serial=None, mac="02:00:00:00:00:01")])) == []
 
 
 def test_a_full_network_has_no_room_for_guests() -> None:
