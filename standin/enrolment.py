@@ -110,12 +110,13 @@ def make_android(folders: Folders, rack: Rack, phone: Phone, boxed: bool) -> Non
         state = fresh.boxed(level, abi, uid)
     else:
         network = rack.network
+        served = network.services or network.controller
         state = fresh.enrolled(
             level,
             abi,
             uid,
             wired=network.medium == "ethernet",
-            time_server=network.services or network.controller or "",
+            time_server=served if network.time == "ours" else None,
             signer=load_signer(folders.signer(APP_SIGNER)).digest,
         )
     write_state(folder, state)

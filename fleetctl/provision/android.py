@@ -24,6 +24,9 @@ from fleetctl.remote.adb import AdbPhone
 TERMUX_APPS = ("com.termux", "com.termux.api", "com.termux.boot")
 NO_PHANTOM_LIMIT = "2147483647"
 HEAT = "permission/com.termux/android.permission.DUMP"
+UNSET = "null"
+"""What Android prints of a setting that it has not."""
+
 PHANTOM_FLAG = "device_config/activity_manager/max_phantom_processes"
 
 # 1 mains, 2 USB, 4 wireless.
@@ -36,12 +39,20 @@ _UNREADABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One setting. One that is not `needed` may fail; it is reported, and the phone is enrolled."""
+    """One setting. One that is not `needed` may fail; it is reported, and the phone is enrolled.
+
+    One with `instead_of` is made only where the setting has that value: any other is not ours.
+    """
 
     name: str
     value: str
     why: str
     needed: bool = True
+    instead_of: str | None = None
+
+    def differs(self, present: str | None) -> bool:
+        """Whether it has to be made, the setting being as it is at `present`."""
+        return present != self.value and self.instead_of in (None, present)
 
     @property
     def namespace(self) -> str:
@@ -54,11 +65,13 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What the wishes depend on. `wired`: ssh has answered over Ethernet, so Wi-Fi may go."""
+    """What the wishes depend on. `services`: address of the rack's services host, which
+    `serves_time` or does not; `wired`: ssh has answered over Ethernet, so Wi-Fi may go."""
 
     api_level: int
     manufacturer: str
-    time_server: str | None = None
+    services: str | None = None
+    serves_time: bool = False
     wired: bool = False
 
 
@@ -90,8 +103,8 @@ def wishes(profile: Profile) -> list[Wish]:
             )
             for app in TERMUX_APPS
         ]
-    if profile.time_server:
-        found.append(Wish("global/ntp_server", profile.time_server, "the rack's own time"))
+    if profile.services:
+        found.append(_time(profile.services, profile.serves_time))
     if profile.manufacturer.lower() == "samsung":
         found.append(
             Wish("global/protect_battery", "1", "charging stops before full", needed=False)
@@ -99,6 +112,14 @@ def wishes(profile: Profile) -> list[Wish]:
     if profile.wired:
         found.append(WIFI_OFF)
     return found
+
+
+def _time(services: str, serves: bool) -> Wish:
+    """The phone asks the services host for the time, and only where that serves it."""
+    name = "global/ntp_server"
+    if serves:
+        return Wish(name, services, "the rack's own time")
+    return Wish(name, UNSET, "the rack serves no time", instead_of=services)
 
 
 def _children(level: int) -> list[Wish]:
@@ -147,6 +168,8 @@ def set_command(name: str, value: str) -> str:
     namespace, _, key = name.partition("/")
     words = " ".join(shlex.quote(word) for word in (*key.split("/"), value))
     package = shlex.quote(key)
+    if value == UNSET:
+        return f"settings delete {namespace} {package}"
     return {
         "device_config": f"device_config put {words}",
         "config_sync": f"device_config set_sync_disabled_for_tests {shlex.quote(value)}",
@@ -211,7 +234,7 @@ async def ensure(phone: AdbPhone, wanted: Sequence[Wish], check: bool = False) -
     """Make what differs and read it back; with `check` only say what would be."""
     names = [wish.name for wish in wanted]
     before = await read_values(phone, names)
-    differing = [wish for wish in wanted if before[wish.name] != wish.value]
+    differing = [wish for wish in wanted if wish.differs(before[wish.name])]
     if check or not differing:
         return Outcome(before, before | {wish.name: wish.value for wish in differing})
     script = "".join(

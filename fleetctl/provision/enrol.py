@@ -286,7 +286,8 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
         android.Profile(
             api_level=found.api_level,
             manufacturer=found.manufacturer,
-            time_server=network.services or network.controller,
+            services=network.services or network.controller,
+            serves_time=network.time == "ours",
         )
     )
     at("settings")

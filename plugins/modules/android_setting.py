@@ -32,9 +32,13 @@ options:
     type: list
     elements: str
     default: []
-  time_server:
-    description: The rack's own time server.
+  services:
+    description: Address of the rack's services host.
     type: str
+  serves_time:
+    description: Whether the services host serves time, so that phones ask it.
+    type: bool
+    default: false
   settings:
     description:
       - Values by name instead of the table, such as C(global/stay_on_while_plugged_in).
@@ -52,7 +56,8 @@ EXAMPLES = r"""
   android_setting:
     rack_dir: "{{ rack_dir }}"
     phones: {phone001: R58M123}
-    time_server: "{{ rack_services_address }}"
+    services: "{{ rack_services_address }}"
+    serves_time: true
   delegate_to: controller
   run_once: true
 """
@@ -98,7 +103,8 @@ async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
                 android.Profile(
                     api_level=found.api_level,
                     manufacturer=found.manufacturer,
-                    time_server=options["time_server"],
+                    services=options["services"],
+                    serves_time=options["serves_time"],
                     wired=name in options["wired"],
                 )
             )
@@ -140,7 +146,8 @@ def main() -> None:
             "rack_dir": {"type": "path", "required": True},
             "phones": {"type": "dict", "required": True},
             "wired": {"type": "list", "elements": "str", "default": []},
-            "time_server": {"type": "str"},
+            "services": {"type": "str"},
+            "serves_time": {"type": "bool", "default": False},
             "settings": {"type": "dict"},
         },
         supports_check_mode=True,

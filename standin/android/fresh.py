@@ -45,20 +45,21 @@ def boxed(api_level: int, abi: str, app_uid: int) -> AndroidState:
 
 
 def enrolled(
-    api_level: int, abi: str, app_uid: int, *, wired: bool, time_server: str, signer: str
+    api_level: int, abi: str, app_uid: int, *, wired: bool, time_server: str | None, signer: str
 ) -> AndroidState:
     """A phone as enrolment leaves it, on its hub, with Termux and its add-ons."""
     state = boxed(api_level, abi, app_uid)
     for key, value in {
         "captive_portal_mode": "0",
         "mobile_data": "0",
-        "ntp_server": time_server,
         "protect_battery": "1",
         "stay_on_while_plugged_in": "7",
         "verifier_verify_adb_installs": "0",
         "wifi_on": "0" if wired else "1",
     }.items():
         state.put_setting("global", key, value)
+    if time_server:
+        state.put_setting("global", "ntp_server", time_server)
     state.settings["system"] |= {"screen_brightness": "1", "screen_brightness_mode": "0"}
     if api_level >= 30:
         state.put_setting("global", "cached_apps_freezer", "disabled")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ import yaml
 from which_rack import SUBNET
 
 from standin.android.state import AndroidState, read_state
+from standin.enrolment import API_LEVEL
 from standin.record import native_target
 
 BIN = Path(sys.executable).parent
@@ -44,8 +45,23 @@ class Box:
     def name(self) -> str:
         return f"enrol-{self.network.replace('.', '-')}"
 
-    def write(self, phones: int, medium: str, dhcp: str, more: str = "") -> None:
-        """The rack file."""
+    def write(
+        self,
+        phones: int,
+        medium: str,
+        dhcp: str,
+        more: str = "",
+        *,
+        time: str = "theirs",
+        levels: Mapping[str, int] | None = None,
+    ) -> None:
+        """The rack file; `levels`: API levels of the phones that have another than most."""
+        groups = "".join(
+            f"- {{names: phone{number:03}, target: {native_target()}, "
+            f"addresses: {self.network}.{2 + number}, "
+            f"api_level: {(levels or {}).get(f'phone{number:03}', API_LEVEL)}}}\n"
+            for number in range(1, phones + 1)
+        )
         (self.home / "rack.yml").write_text(
             f"""
 rack: {self.name}
@@ -53,10 +69,11 @@ network:
   cidr: {self.network}.0/28
   medium: {medium}
   dhcp: {dhcp}
+  time: {time}
   controller: {self.network}.1
   services: {self.network}.2
-phones: [{{target: {native_target()}, addresses: {self.network}.3-{2 + phones}}}]
-{more}
+phones:
+{groups}{more}
 """
         )
 
@@ -160,7 +177,7 @@ phones: [{{target: {native_target()}, addresses: {self.network}.3-{2 + phones}}}
         """Somebody else's DHCP server: it knows no phone."""
         server, leases = f"pr-{self.name}-their-dhcp", self.home / "udhcpd.conf"
         leases.write_text(
-            f"start {self.network}.6\nend {self.network}.14\ninterface rack0\nlease_file /leases\n"
+            f"start {self.network}.7\nend {self.network}.14\ninterface rack0\nlease_file /leases\n"
             "option subnet 255.255.255.240\n"
         )
         image = subprocess.run(

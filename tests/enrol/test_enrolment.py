@@ -10,18 +10,21 @@ from collections.abc import Iterator
 
 import pytest
 from box import Box
+from kept_settings import kept
 
 from fleetctl.errors import ExitCode
+from fleetctl.provision.android import UNSET, Profile, wishes
 
 pytestmark = pytest.mark.standin
 
-GOOD, LOCKED = ["phone001", "phone002"], "phone003"
+GOOD, LOCKED, TOO_OLD = ["phone001", "phone002"], "phone003", "phone004"
+LEVELS = {"phone001": 31, "phone002": 28, LOCKED: 33, TOO_OLD: 27}
 
 
 @pytest.fixture(scope="module")
 def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
     made = Box(tmp_path_factory.mktemp("enrol"), 200)
-    made.write(phones=3, medium="ethernet", dhcp="theirs")
+    made.write(phones=4, medium="ethernet", dhcp="theirs", levels=LEVELS)
     try:
         made.must("standin", "up", "--boxed")
         by_usb(made)
@@ -44,6 +47,7 @@ def by_usb(box: Box) -> None:
         file.unlink()
     box.must("standin", "lock", "--pin", LOCKED)
     box.said["usb"] = box.run("enroll", "-o", "json")
+    box.must("standin", "plug", TOO_OLD, "nothing")
     box.must("standin", "unlock", LOCKED)
     box.said["again"] = box.run("enroll", "-o", "json")
 
@@ -63,10 +67,15 @@ def test_missing_apps_and_apps_of_two_signers_change_nothing(box: Box) -> None:
     assert "signed by different keys" in mixed.stderr
 
 
-def test_a_locked_phone_needs_hands_and_stops_nobody(box: Box) -> None:
+def test_a_locked_phone_needs_hands_an_unfit_one_is_refused_and_both_stop_nobody(box: Box) -> None:
     assert box.said["usb"].returncode == ExitCode.SOME_PHONES_FAILED
-    assert box.ends("usb") == {**dict.fromkeys(GOOD, "enrolled"), LOCKED: "needs-hands"}
+    assert box.ends("usb") == {
+        **dict.fromkeys(GOOD, "enrolled"),
+        LOCKED: "needs-hands",
+        TOO_OLD: "refused",
+    }
     assert "unlock it, remove the PIN" in box.reports("usb")[LOCKED]["reason"]
+    assert "Android 9 (28) is the least" in box.reports("usb")[TOO_OLD]["reason"]
 
 
 def test_a_second_run_does_what_is_left_and_leaves_the_rest_alone(box: Box) -> None:
@@ -78,9 +87,9 @@ def test_a_second_run_does_what_is_left_and_leaves_the_rest_alone(box: Box) -> N
 
 def test_the_lock_file_has_serial_api_level_adapter_and_address(box: Box) -> None:
     assert list(box.lock) == [*GOOD, LOCKED]
-    for place in box.lock.values():
+    for name, place in box.lock.items():
         assert place["serial"].startswith("R58M")
-        assert place["api_level"] == 31
+        assert place["api_level"] == LEVELS[name]
         assert place["mac"].startswith("02:")
         assert place["address"].startswith(f"{box.network}.")
     assert len({place["mac"] for place in box.lock.values()}) == 3
@@ -91,14 +100,19 @@ def test_each_phone_is_met_again_on_the_wire_by_its_host_key(box: Box) -> None:
     assert set(box.ends("wire").values()) == {"enrolled"}
 
 
-@pytest.mark.parametrize("phone", GOOD)
-def test_android_is_as_the_rack_wants_it_and_wifi_went_last(box: Box, phone: str) -> None:
+@pytest.mark.parametrize("phone", [*GOOD, LOCKED])
+def test_android_is_as_the_rack_wants_it(box: Box, phone: str) -> None:
     state = box.android(phone)
-    assert state.phantom_limit == 2147483647
-    assert state.setting("global", "wifi_on") == "0"
-    assert state.setting("global", "ntp_server") == f"{box.network}.2"
-    assert {"com.termux", "com.termux.api", "com.termux.boot"} <= set(state.doze_exempt)
-    assert state.lock_screen == "none"
+    profile = Profile(LEVELS[phone], "samsung", services=f"{box.network}.2", wired=True)
+    wanted = {wish.name: wish.value for wish in wishes(profile)}
+    if phone == LOCKED:
+        # Whoever has removed its PIN has left it to be swiped.
+        del wanted["lock_screen/disabled"]
+    assert {wish.name: kept(state, wish) for wish in wishes(profile) if wish.name in wanted} == (
+        wanted
+    )
+    # Nobody in this rack serves time.
+    assert wanted["global/ntp_server"] == UNSET
     assert state.wake_locks
 
 

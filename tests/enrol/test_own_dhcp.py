@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,7 +52,7 @@ class Story:
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     box = Box(tmp_path_factory.mktemp("enrol-ours"), 220)
-    box.write(phones=4, medium="ethernet", dhcp="ours", more="versions: {torch: none}")
+    box.write(phones=4, medium="ethernet", dhcp="ours", time="ours", more="versions: {torch: none}")
     told = Story(box)
     try:
         box.must("standin", "up", "--boxed")
@@ -198,3 +199,13 @@ def test_and_its_adb_and_wifi_end_on_the_wire_though_its_adapter_was_known(story
     state = box.android(FIRST)
     assert state.adb_tcp_port == 0
     assert state.setting("global", "wifi_on") == "0"
+
+
+def test_phones_ask_the_racks_own_time(story: Story) -> None:
+    box = story.box
+    for phone in (FIRST, SPARE):
+        assert box.android(phone).setting("global", "ntp_server") == f"{box.network}.2"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        asking.settimeout(10)
+        asking.sendto(b"\x23" + bytes(47), (f"{box.network}.2", 123))
+        assert len(asking.recv(48)) == 48

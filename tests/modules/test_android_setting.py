@@ -74,8 +74,9 @@ def bring(run_module: Callable[..., dict[str, Any]], tmp_path: Path) -> Callable
 def test_phones_of_the_rack_get_the_table_and_others_nothing(
     phones: Phones, bring: Callable[..., Any]
 ) -> None:
-    result = bring(time_server="10.0.0.2")
-    wanted = {wish.name for wish in android.wishes(android.Profile(31, "samsung", "10.0.0.2"))}
+    result = bring(services="10.0.0.2", serves_time=True)
+    profile = android.Profile(31, "samsung", "10.0.0.2", serves_time=True)
+    wanted = {wish.name for wish in android.wishes(profile)}
     assert result["changed"]
     assert set(result["phones"]["phone001"]) == wanted
     assert result["unreached"] == ["phone002", "phone003"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kept_settings import kept
 
 from fleetctl.provision.android import (
     WIFI_OFF,
@@ -18,34 +19,12 @@ from fleetctl.provision.android import (
     wishes,
 )
 from standin.android import fresh
-from standin.android.state import AndroidState
 
 LEVELS = range(28, 36)
 
 
 def profile(level: int, **more: object) -> Profile:
-    return Profile(level, "samsung", "10.0.0.2", **more)  # type: ignore[arg-type]
-
-
-def kept(state: AndroidState, wish: Wish) -> str | None:
-    """The value that a stand-in's Android has of this setting."""
-    key = wish.key
-    if wish.namespace == "app_op":
-        package, op = key.split("/")
-        return state.app_ops.get(package, {}).get(op)
-    if wish.namespace == "permission":
-        package, permission = key.split("/")
-        app = state.apps.get(package)
-        return "granted" if app and permission in app.granted else "denied"
-    if wish.namespace == "radio":
-        name = {"wifi": "wifi_on", "data": "mobile_data"}[key]
-        return {"0": "off", "1": "on"}[state.setting("global", name) or ""]
-    return {
-        "device_config": lambda: state.device_config.get(key),
-        "config_sync": lambda: state.config_sync_disabled,
-        "doze": lambda: "exempt" if key in state.doze_exempt else "optimised",
-        "lock_screen": lambda: str(state.lock_screen == "none").lower(),
-    }.get(wish.namespace, lambda: state.setting(wish.namespace, key))()
+    return Profile(level, "samsung", "10.0.0.2", True, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -77,6 +56,22 @@ def test_the_phantom_limit_is_lifted_the_way_its_android_knows(level: int) -> No
 def test_wifi_goes_only_when_the_wire_has_been_proven() -> None:
     assert WIFI_OFF not in wishes(profile(31))
     assert wishes(profile(31, wired=True))[-1] == WIFI_OFF
+
+
+def test_a_phone_asks_the_services_host_for_the_time_only_where_it_serves_it() -> None:
+    def wish(serves_time: bool) -> Wish:
+        found = wishes(Profile(31, "Google", "10.0.0.2", serves_time))
+        (time,) = [wish for wish in found if wish.name == "global/ntp_server"]
+        return time
+
+    assert wish(True).value == "10.0.0.2"
+    assert wish(True).differs("null")
+    assert not wish(True).differs("10.0.0.2")
+    # What was set by us goes, what somebody else has set stays.
+    assert wish(False).differs("10.0.0.2")
+    assert not wish(False).differs("pool.ntp.org")
+    assert not wish(False).differs("null")
+    assert set_command(wish(False).name, wish(False).value) == "settings delete global ntp_server"
 
 
 def test_the_charge_limit_is_asked_of_samsungs_only() -> None:
