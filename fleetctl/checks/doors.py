@@ -31,10 +31,15 @@ async def over_adb(paths: RackPaths, serials: Mapping[str, str]) -> dict[str, bo
 
 
 def worth_noting(answers: Mapping[str, bool], known: Mapping[str, PhoneFacts]) -> dict[str, bool]:
-    """Silence says something only of a phone that adb has reached before: the cable that carries
-    Ethernet carries no adb, and adb over the network is closed after enrolment."""
+    """Silence says something only of a phone that adb has reached since ssh does not: the cable
+    that carries Ethernet carries no adb, and adb over the network is closed after enrolment."""
     return {
         name: answered
         for name, answered in answers.items()
-        if answered or known.get(name, PhoneFacts()).adb is not None
+        if answered or _seen_in_this_absence(known.get(name, PhoneFacts()))
     }
+
+
+def _seen_in_this_absence(facts: PhoneFacts) -> bool:
+    since = facts.contact.missed_since
+    return facts.adb is not None and since is not None and facts.adb.time >= since

@@ -287,6 +287,8 @@ async def _finish(bench: _Bench, report: Report, met: Met) -> None:
             at("settings", "Wi-Fi off, adb off the network")
             if await _leave_adb(bench, name, address, report):
                 bench.closed(name)
+                with State(bench.paths.state_db) as known:
+                    known.forget_adb([name])
             at("ssh", f"at {address}")
             await _log_in(bench, name, address)
     except (PhoneError, AdbError, ServicesError) as problem:
@@ -323,8 +325,6 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
     said = await bench.adb.connect(endpoint)
     links = {link.name: link.state for link in await bench.adb.links()}
     state = links.get(endpoint)
-    with State(bench.paths.state_db) as known:
-        known.record_adb({name: state == "device"})
     if state != "device":
         report.end = "needs-hands"
         if await answers(address, TCP_PORT):

@@ -171,6 +171,12 @@ class State:
             for phone, yes in answered.items():
                 rows.put(database, "adb_tries", phone, _time(now), yes)
 
+    def forget_adb(self, phones: Iterable[str]) -> None:
+        """Drop what adb said of phones that it has been closed on: its silence says nothing now."""
+        with self._database.transaction() as database:
+            for phone in phones:
+                database.execute("DELETE FROM adb_tries WHERE phone = ?", (phone,))
+
     def record_revocations(self, seen: Mapping[str, int]) -> None:
         """Note with which version of the list of revoked keys phones were seen."""
         with self._database.transaction() as database:

@@ -14,7 +14,7 @@ import pytest
 from fleetctl.checks import doors
 from fleetctl.rack import RackPaths
 from fleetctl.remote import adb
-from fleetctl.state import AdbTry, PhoneFacts
+from fleetctl.state import AdbTry, Contact, PhoneFacts
 
 SERIALS = {"phone001": "R58M1", "phone002": "R58M2", "phone003": "R58M3"}
 
@@ -62,8 +62,15 @@ def test_without_adb_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(doors.over_adb(RackPaths("home"), SERIALS)) == {}
 
 
-def test_silence_says_something_only_where_adb_once_answered() -> None:
-    known = {"phone002": PhoneFacts(adb=AdbTry(1.0, True)), "phone003": PhoneFacts()}
-    answers = {"phone001": True, "phone002": False, "phone003": False, "phone004": False}
+def test_silence_says_something_only_where_adb_has_answered_since_ssh_does_not() -> None:
+    away = Contact(seen=1.0, missed_since=2.0)
+    known = {
+        "phone002": PhoneFacts(contact=away, adb=AdbTry(3.0, True)),
+        "phone003": PhoneFacts(contact=away),
+        # Enrolled by USB, and in the rack ever since.
+        "phone004": PhoneFacts(contact=away, adb=AdbTry(1.0, True)),
+    }
+    answers = dict.fromkeys(["phone002", "phone003", "phone004", "phone005"], False)
+    answers["phone001"] = True
 
     assert doors.worth_noting(answers, known) == {"phone001": True, "phone002": False}

@@ -7,6 +7,7 @@ rack, one of these breaks and the fourth takes its place, and the other one lose
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from box import Box
 
+from fleetctl.errors import ExitCode
 from fleetctl.rack import RackPaths
 from fleetctl.remote.adb import session
 from standin.android.state import TERMUX
@@ -34,6 +36,7 @@ class Story:
     keys: dict[str, str] = field(default_factory=dict)
     uids: list[int] = field(default_factory=list)
     answers: dict[str, str] = field(default_factory=dict)
+    states: dict[str, Any] = field(default_factory=dict)
     opened: int = 0
     """The port of FIRST's adb on the network, after its second enrolment by USB."""
 
@@ -87,6 +90,8 @@ def replaced(story: Story) -> None:
     box = story.box
     story.keys["broken"] = story.key(BROKEN)
     box.must("standin", "fault", BROKEN, "kill")
+    box.said["check"] = box.run("check", BROKEN)
+    story.states["killed"] = json.loads(box.must("status", BROKEN, "-o", "json"))
     box.must("standin", "plug", SPARE, "controller")
     box.said["known serial"] = box.run(
         "enroll", "--replace", BROKEN, "--serial", story.serial(LATE), "--wait", "0"
@@ -172,6 +177,13 @@ def test_another_phone_takes_the_place_of_a_broken_one(story: Story) -> None:
     assert place["address"] == f"{box.network}.4"
     assert SPARE not in story.locks["replace"]
     assert story.answers["replace"].strip().endswith("/files/home")
+
+
+def test_a_phone_that_has_just_fallen_silent_needs_no_hands_yet(story: Story) -> None:
+    """Adb has answered while it was enrolled; that it is silent now was done on purpose."""
+    assert story.box.said["check"].returncode == ExitCode.NONE_REACHABLE
+    (phone,) = story.states["killed"]["phones"]
+    assert phone["state"] == "lost"
 
 
 def test_the_broken_ones_key_is_revoked(story: Story) -> None:

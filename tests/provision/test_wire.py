@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleetctl.checks.doors import worth_noting
 from fleetctl.provision import android, wire
 from fleetctl.provision.enrol import Report
 from fleetctl.provision.identity import Register
@@ -24,7 +25,9 @@ from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths, load_rack
 from fleetctl.rack.lock import Locked, read_lock
 from fleetctl.remote.adb import Link
 from fleetctl.state import State
+from fleetctl.state.facts import derive
 
+NOW = 1_790_000_000.0
 LEASES = """1764450000 02:F0:4e:c2:52:29 10.1.0.182 * 01:02:f0
 0 02:d9:52:c6:9a:7b 10.1.0.12 phone002 *
 duid 00:01:00:01
@@ -190,9 +193,7 @@ def test_a_phone_whose_adb_is_closed_while_ssh_answers_is_not_down(
     assert "ssh answers, but adb does not" in report.reason
     assert "Wi-Fi" in report.reason
     with State(RackPaths("lab").state_db) as state:
-        known = state.phones()["phone002"]
-    assert known.adb is not None
-    assert not known.adb.answered
+        assert "phone002" not in state.phones()
 
 
 def test_adb_that_listens_and_lets_nobody_in_is_not_closed(
@@ -285,6 +286,21 @@ def test_a_phone_whose_adapter_is_known_waits_for_the_wire_until_its_adb_is_clos
     assert there.lock()["phone001"] == Locked("R0", MACS["phone001"], "10.1.0.9", 31)
     with pytest.raises(InputError, match="no phone waits to be met on the wire"):
         there.enroll()
+
+
+def test_an_enrolled_phone_that_reboots_is_lost_and_needs_no_hands_yet(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Adb answered by USB and then on the wire, where it was closed on purpose."""
+    there = Wire(monkeypatch, tmp_path, OpenAdb())
+    there.enrolled_by_usb(phone001=None)
+    there.places = {"phone001": ("10.1.0.9", MACS["phone001"])}
+    with State(there.paths.state_db) as state:
+        state.record_contact({"phone001": False}, now=NOW)
+        state.record_adb({"phone001": True}, now=NOW + 1)
+        there.enroll()
+        state.record_adb(worth_noting({"phone001": False}, state.phones()), now=NOW + 2)
+        assert derive(state.phones()["phone001"], NOW + 3) == "lost"
 
 
 def test_a_phone_whose_adb_stays_open_still_waits(
