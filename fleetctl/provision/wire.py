@@ -32,6 +32,9 @@ RESERVATIONS = "/var/lib/phonerack/dhcp/rack"
 """Where role `services` has dnsmasq keep and look for them."""
 
 ASKED_AT_ONCE = 64
+AGAIN_SECONDS = 10.0
+"""Pause before an address that has answered is asked again."""
+
 POLL_SECONDS = 2.0
 MOVE_LIMIT_SECONDS = 180.0
 """A phone asks anew for its lease after half of two minutes."""
@@ -51,11 +54,16 @@ class Met:
 
 @dataclass(slots=True)
 class Search:
-    """Who has been asked for what; an address is asked again only when its lease has changed."""
+    """Who has been asked for what.
+
+    An address that has answered is asked again when its lease has changed, and now and then as
+    long as somebody is missing: of two phones with one adapter's MAC now one answers there, now
+    the other.
+    """
 
     wanted: Mapping[str, str]
     met: dict[str, Met] = field(default_factory=dict)
-    _asked: set[tuple[str, str | None]] = field(default_factory=set)
+    _answered: dict[tuple[str, str | None], float] = field(default_factory=dict)
 
     @property
     def missing(self) -> list[str]:
@@ -63,6 +71,7 @@ class Search:
 
     async def ask(self, places: Mapping[str, str | None]) -> None:
         """Ask addresses (each with its adapter, if known) for their host keys."""
+        clock = asyncio.get_running_loop().time
         bound = asyncio.Semaphore(ASKED_AT_ONCE)
 
         async def one(address: str, mac: str | None) -> None:
@@ -70,12 +79,17 @@ class Search:
                 key = await host_key(address, PHONE_PORT)
             if key is None:
                 return
-            self._asked.add((address, mac))
+            self._answered[address, mac] = clock()
             if (name := self.wanted.get(" ".join(key.split()[:2]))) is not None:
                 self.met[name] = Met(address, mac)
 
-        new = {item for item in places.items() if item not in self._asked}
-        await asyncio.gather(*(one(*item) for item in new))
+        now = clock()
+        due = [
+            item
+            for item in places.items()
+            if now - self._answered.get(item, -AGAIN_SECONDS) >= AGAIN_SECONDS
+        ]
+        await asyncio.gather(*(one(*item) for item in due))
 
 
 def parse_leases(text: str) -> dict[str, str]:
@@ -95,17 +109,18 @@ def doubles(met: Mapping[str, Met], known: Mapping[str, str]) -> dict[str, str]:
     """
     owners: dict[str, list[str]] = {}
     for name, place in met.items():
-        if place.mac:
-            owners.setdefault(place.mac, []).append(name)
-    refused = {}
-    for mac, names in owners.items():
-        others = sorted({*names, *([known[mac]] if mac in known else [])})
+        owners.setdefault(place.mac or place.address, []).append(name)
+    refused: dict[str, str] = {}
+    for where, names in owners.items():
+        others = sorted({*names, *([known[where]] if where in known else [])})
         if len(others) > 1:
-            for name in names:
-                refused[name] = (
-                    f"its adapter has MAC {mac}, and so have those of {' and '.join(others)}: "
-                    "give one of them another adapter"
-                )
+            mac = met[names[0]].mac
+            what = f"have the MAC {mac}" if mac else f"have one MAC, as both answer at {where}"
+            refused |= dict.fromkeys(
+                names,
+                f"the adapters of {' and '.join(others)} {what}; "
+                "give one of them another adapter, and run this again",
+            )
     return refused
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -96,6 +97,47 @@ def test_who_is_at_an_address_says_the_host_key_and_each_lease_is_asked_once(
     assert search.missing == ["phone002"]
     # The last one is silent still: it may be starting.
     assert sorted(asked) == ["10.1.0.10", "10.1.0.11", "10.1.0.11", "10.1.0.9"]
+
+
+@pytest.mark.parametrize("mac", ["02:00:00:00:00:09", None], ids=["lease", "others' lease"])
+def test_two_phones_behind_one_mac_are_both_met_and_both_refused(
+    monkeypatch: pytest.MonkeyPatch, mac: str | None
+) -> None:
+    """One MAC has one lease, and there now one phone answers, now the other."""
+    answers = itertools.cycle(["ssh-ed25519 AAA", "ssh-ed25519 BBB"])
+
+    async def host_key(_address: str, _port: int) -> str:
+        return next(answers)
+
+    monkeypatch.setattr(wire, "host_key", host_key)
+    monkeypatch.setattr(wire, "AGAIN_SECONDS", 0.0)
+    search = Search({"ssh-ed25519 AAA": "phone001", "ssh-ed25519 BBB": "phone002"})
+
+    async def until_met() -> None:
+        while search.missing:
+            await search.ask({"10.1.0.9": mac})
+
+    asyncio.run(until_met())
+    refused = doubles(search.met, {})
+    assert set(refused) == {"phone001", "phone002"}
+    for reason in refused.values():
+        assert "phone001 and phone002" in reason
+        assert "give one of them another adapter" in reason
+
+
+def test_a_new_phone_with_the_mac_of_one_that_was_met_long_ago_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = Wire(monkeypatch, tmp_path, OpenAdb())
+    there.enrolled_by_usb(phone001=None)
+    there.places = {"phone001": ("10.1.0.9", MACS["phone001"])}
+    there.enroll()
+    there.enrolled_by_usb(phone002=None)
+    there.places = {"phone002": ("10.1.0.10", MACS["phone001"])}
+    report = there.enroll()["phone002"]
+    assert report.end == "refused"
+    assert "phone001 and phone002" in report.reason
+    assert there.lock()["phone002"].mac is None
 
 
 def test_in_a_network_of_others_all_addresses_are_asked_that_may_be_a_phones() -> None:
@@ -258,8 +300,8 @@ class Wire:
     def enrolled_by_usb(self, **macs: str | None) -> None:
         """Phones whose adapters were known before, or not; adb is open on the network."""
         register = Register(load_rack(self.home / "rack.yml"), self.home / "rack.yml")
-        for number, (name, mac) in enumerate(macs.items()):
-            register.enrol(name, Locked(f"R{number}", mac, None, 31, adb_open=True), KEYS[name])
+        for name, mac in macs.items():
+            register.enrol(name, Locked(f"R-{name}", mac, None, 31, adb_open=True), KEYS[name])
 
     def enroll(self) -> dict[str, Report]:
         file = self.home / "rack.yml"
@@ -283,7 +325,7 @@ def test_a_phone_whose_adapter_is_known_waits_for_the_wire_until_its_adb_is_clos
     assert there.enroll()["phone001"].end == "enrolled"
     assert there.adb.values == {"10.1.0.9:5555": "radio/wifi=off"}
     assert there.adb.open == set()
-    assert there.lock()["phone001"] == Locked("R0", MACS["phone001"], "10.1.0.9", 31)
+    assert there.lock()["phone001"] == Locked("R-phone001", MACS["phone001"], "10.1.0.9", 31)
     with pytest.raises(InputError, match="no phone waits to be met on the wire"):
         there.enroll()
 
