@@ -68,19 +68,27 @@ phones:
   returned: success
   type: dict
 unreached:
-  description: Names of the phones that adb did not reach.
+  description: Why adb did not reach phones, and what to do, by name.
   returned: success
-  type: list
+  type: dict
+unusable:
+  description: The same for what adb sees and cannot tell who it is, by adb's name for it.
+  returned: success
+  type: dict
 problems:
   description: What is not as it is wanted, by name.
   returned: success
   type: dict
 """
 
+NOT_SEEN = (
+    "adb does not see it: plug it into this machine by USB, if its Android shall be looked at"
+)
+
 
 async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
     """All phones that adb reaches, side by side."""
-    from fleetctl.provision import android, enrol_facts
+    from fleetctl.provision import android, enrol, enrol_facts
     from fleetctl.rack import RackPaths
     from fleetctl.remote.adb import AdbLost, session
 
@@ -88,10 +96,15 @@ async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
     names = {str(serial): name for name, serial in options["phones"].items() if serial}
     outcomes: dict[str, android.Outcome] = {}
     problems: dict[str, str] = {}
+    unusable: dict[str, str] = {}
 
     async def one(link: str) -> None:
         phone = adb.phone(link)
-        found = await enrol_facts.ask(phone)
+        try:
+            found = await enrol_facts.ask(phone)
+        except AdbLost as problem:
+            unusable[link] = str(problem)
+            return
         name = names.get(found.serial)
         if name is None or name in outcomes:
             return
@@ -116,13 +129,23 @@ async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
             problems[name] = "; ".join(outcome.problems.values())
 
     async with session(RackPaths(folder.name, folder.parent)) as adb:
-        links = [link.name for link in await adb.links() if link.state == "device"]
-        await asyncio.gather(*(one(link) for link in links), return_exceptions=True)
+        links = await enrol.settled(adb, 0, lambda _: None)
+        unusable |= {
+            link.name: f"{link.state}: {enrol.LINK_CURES[link.state]}"
+            for link in links
+            if link.state != "device"
+        }
+        await asyncio.gather(*(one(link.name) for link in links if link.state == "device"))
     met = {*outcomes, *problems}
+    # Of a phone on USB that lets nobody in, adb knows the serial all the same.
+    known = {names[link]: why for link, why in unusable.items() if link in names}
     return {
         "changed": any(outcome.changed for outcome in outcomes.values()),
         "phones": {name: outcome.changed for name, outcome in outcomes.items()},
-        "unreached": [name for name in options["phones"] if name not in met],
+        "unreached": {
+            name: known.get(name, NOT_SEEN) for name in options["phones"] if name not in met
+        },
+        "unusable": {link: why for link, why in unusable.items() if link not in names},
         "problems": problems,
         "diff": {
             "before": describe({name: one.before for name, one in outcomes.items()}),

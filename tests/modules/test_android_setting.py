@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from fleetctl.provision import android, enrol_facts
+from fleetctl.provision import android, enrol, enrol_facts
 from fleetctl.provision.enrol_facts import Found
 from fleetctl.remote import adb
-from fleetctl.remote.adb import AdbError, Link
+from fleetctl.remote.adb import AdbError, AdbLost, Link, LinkState
 
 FOUND = {
     "usb1": Found("usb1", "SERIAL1", "SM-G975F", "samsung", 31),
@@ -27,14 +27,19 @@ class Phones:
     def __init__(self) -> None:
         self.values: dict[str, dict[str, str | None]] = {link: {} for link in FOUND}
         self.stubborn: set[str] = set()
+        self.shut: dict[str, LinkState] = {}
+        self.gone: set[str] = set()
 
     async def links(self) -> list[Link]:
-        return [Link(name, "device", "") for name in FOUND]
+        shut = [Link(name, state, "usb:1") for name, state in self.shut.items()]
+        return [Link(name, "device", "") for name in FOUND] + shut
 
     def phone(self, link: str) -> str:
         return link
 
     async def ask(self, link: str) -> Found:
+        if link in self.gone:
+            raise AdbLost(f"device '{link}' not found: the phone has left; look at its cable")
         return FOUND[link]
 
     async def ensure(
@@ -58,6 +63,7 @@ def phones(monkeypatch: pytest.MonkeyPatch) -> Phones:
         yield made
 
     monkeypatch.setattr(adb, "session", session)
+    monkeypatch.setattr(enrol, "STEADY_SECONDS", 0.0)
     monkeypatch.setattr(enrol_facts, "ask", made.ask)
     monkeypatch.setattr(android, "ensure", made.ensure)
     return made
@@ -79,8 +85,24 @@ def test_phones_of_the_rack_get_the_table_and_others_nothing(
     wanted = {wish.name for wish in android.wishes(profile)}
     assert result["changed"]
     assert set(result["phones"]["phone001"]) == wanted
-    assert result["unreached"] == ["phone002", "phone003"]
+    assert set(result["unreached"]) == {"phone002", "phone003"}
+    for why in result["unreached"].values():
+        assert "adb does not see it: plug it into this machine by USB" in why
+    assert result["unusable"] == {}
     assert phones.values["usb2"] == {}
+
+
+def test_a_phone_that_lets_nobody_in_is_told_from_one_that_is_not_there(
+    phones: Phones, bring: Callable[..., Any]
+) -> None:
+    phones.shut = {"AWAY": "unauthorized", "10.0.0.9:5555": "offline"}
+    phones.gone = {"usb1"}
+    result = bring()
+    assert "adb does not see it" in result["unreached"]["phone001"]
+    assert result["unreached"]["phone002"].startswith("unauthorized: unlock its screen and accept")
+    assert set(result["unusable"]) == {"10.0.0.9:5555", "usb1"}
+    assert result["unusable"]["10.0.0.9:5555"].startswith("offline: ")
+    assert "look at its cable" in result["unusable"]["usb1"]
 
 
 def test_a_second_run_changes_nothing(phones: Phones, bring: Callable[..., Any]) -> None:
