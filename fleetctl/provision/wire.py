@@ -23,7 +23,7 @@ from fleetctl.remote.adb import TCP_PORT, Adb, AdbError, session
 from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key, log_in
-from fleetctl.remote.knock import answers
+from fleetctl.remote.knock import listens
 from fleetctl.remote.services import ServicesError, ServicesHost, services_host
 from fleetctl.state import State
 
@@ -342,7 +342,7 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
     state = links.get(endpoint)
     if state != "device":
         report.end = "needs-hands"
-        if await answers(address, TCP_PORT):
+        if await listens(address, TCP_PORT):
             report.reason = (
                 f"adb listens at {endpoint} and does not let this machine in "
                 f"({state or said or 'silent'}): restart the phone, which closes it, or enrol it "
@@ -375,7 +375,7 @@ async def _has_closed(address: str) -> bool:
     """Whether adb's daemon, which starts anew to leave the network, has left it."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + CLOSE_LIMIT_SECONDS
-    while await answers(address, TCP_PORT):
+    while await listens(address, TCP_PORT):
         if clock() > deadline:
             return False
         await asyncio.sleep(POLL_SECONDS / 10)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fleetctl.rack import Rack, Switch
 from fleetctl.rack.lock import Locked, read_lock, write_lock
-from fleetctl.remote.knock import answering
+from fleetctl.remote.knock import rouse
 from fleetctl.switches.cabling import View
 from fleetctl.switches.errors import SwitchError
 from fleetctl.switches.fleet import Switches
@@ -20,10 +20,10 @@ from fleetctl.switches.tables import MAC_TABLE, NEIGHBOURS, read_view
 def look(switches: Switches) -> tuple[dict[str, View | None], dict[str, SwitchError]]:
     """What every switch of the rack has heard, and why some could not be asked.
 
-    All phones are knocked at first: a switch forgets who has been silent for five minutes.
+    All phones are roused first: a switch forgets who has been silent for five minutes.
     """
     rack = switches.rack
-    answering({phone.name: phone.address for phone in rack.phones.values()})
+    rouse(phone.address for phone in rack.phones.values())
     managed = switches.managed()
     with ThreadPoolExecutor(max_workers=max(1, len(managed))) as workers:
         answers = dict(

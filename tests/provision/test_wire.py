@@ -188,7 +188,7 @@ class OpenAdb:
         self.values[phone.link] = f"{wish.name}={wish.value}"
         return android.Outcome({}, {})
 
-    async def answers(self, address: str, port: int) -> bool:
+    async def listens(self, address: str, port: int) -> bool:
         return f"{address}:{port}" in self.open
 
 
@@ -204,11 +204,11 @@ def finish(
 
     async def log_in(*_: object) -> None: ...
 
-    async def answers(*_: object) -> bool:
+    async def answer(*_: object) -> bool:
         return listens
 
     monkeypatch.setattr(wire, "log_in", log_in)
-    monkeypatch.setattr(wire, "answers", answers)
+    monkeypatch.setattr(wire, "listens", answer)
     monkeypatch.setenv("PHONERACK_HOME", str(home))
     RackPaths("lab").ensure()
     closed: list[str] = []
@@ -272,7 +272,7 @@ class Wire:
             "services_host": self._services,
             "host_key": self._host_key,
             "log_in": self._log_in,
-            "answers": adb.answers,
+            "listens": adb.listens,
             "_neighbours": self._neighbours,
             "sign": lambda _: None,
             "CLOSE_LIMIT_SECONDS": 0.0,

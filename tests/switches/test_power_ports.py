@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,14 @@ class Phones:
             if alive and number not in self._open:
                 address = (f"{NET}.{number}", 8022)
                 self._open[number] = socket.create_server(address)
+                self._open[number].setblocking(False)
             elif not alive and number in self._open:
                 self._open.pop(number).close()
+        for server in self._open.values():
+            with suppress(BlockingIOError):
+                visitor, _ = server.accept()
+                with visitor, suppress(OSError):
+                    visitor.sendall(b"SSH-2.0-OpenSSH_10.0\r\n")
 
     def close(self) -> None:
         self._stop.set()
