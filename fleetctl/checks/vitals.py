@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleetctl.checks.readings import STALE_AFTER_SECONDS
 from fleetctl.rack.variables import REVOCATIONS_FILE
+from fleetctl.remote.faults import Fault
 
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
@@ -59,6 +60,8 @@ class Vitals:
     """Version of its list of revoked keys."""
     up_seconds: float | None = None
     """For how long the oldest of its processes has been running: all began anew after a restart."""
+    throttled: bool = False
+    """Its sshd is there, and lets this machine wait."""
 
 
 async def look(fleet: Fleet, names: Iterable[str]) -> dict[str, Vitals]:
@@ -75,7 +78,8 @@ async def look_at(fleet: Fleet, name: str) -> Vitals:
 def read(name: str, result: Result) -> Vitals:
     """Vitals from the probe's output."""
     if result.error is not None:
-        return Vitals(reached=result.error.reached, problem=str(result.error))
+        throttled = result.error.fault is Fault.THROTTLED
+        return Vitals(result.error.reached, str(result.error), throttled=throttled)
     first, _, snapshot = result.stdout.partition("\n")
     clock, _, rest = first.partition(" ")
     ticks, _, octets = rest.partition(" ")

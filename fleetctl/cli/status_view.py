@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from fleetctl.rack import Phone, Rack
     from fleetctl.state import Event
 
-type Shown = PhoneState | Literal["empty"]
-"""A place of the rack file without a phone has no state."""
+type Shown = PhoneState | Literal["throttled", "empty"]
+"""A place of the rack file without a phone has no state; of one whose sshd lets us wait, nobody can
+tell more."""
 
 WIDE_COLUMNS = 110
 """Terminals narrower than this do without model and address."""
@@ -33,6 +34,7 @@ _STYLES: dict[Shown, str] = {
     "draining": "yellow",
     "drained": "yellow",
     "suspect": "magenta",
+    "throttled": "magenta",
     "lost": "red",
     "needs-hands": "bold red",
     "empty": "dim",
@@ -75,11 +77,17 @@ def make_rows(
         fact = facts.get(name, PhoneFacts())
         seen = fact.contact.seen
         age_seconds = None if seen is None else max(0.0, now - seen)
-        state: Shown = derive(fact, now) if rack.phones[name].enrolled else "empty"
         look = vitals.get(name, Vitals())
+        state = _shown(rack.phones[name], derive(fact, now), look)
         less = (heated or {}).get(name)
         rows.append(Row(rack.phones[name], state, fact, look, age_seconds, less))
     return rows
+
+
+def _shown(phone: Phone, state: PhoneState, look: Vitals) -> Shown:
+    if not phone.enrolled:
+        return "empty"
+    return "throttled" if look.throttled and state in ("ready", "suspect") else state
 
 
 def as_json(

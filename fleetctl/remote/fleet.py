@@ -15,6 +15,7 @@ import asyncssh
 from fleetctl.errors import DISK_TROUBLE
 from fleetctl.remote import connect, faults, files
 from fleetctl.remote.faults import PhoneError
+from fleetctl.remote.pauses import Pauses
 
 if TYPE_CHECKING:
     from fleetctl.rack import Rack, RackPaths
@@ -49,7 +50,7 @@ class Fleet:
 
     A phone that hangs or is unplugged breaks its connection after four unanswered keepalives
     (12 s); whatever was waiting on it then gets a PhoneError that names it. The next use of the
-    phone connects anew.
+    phone connects anew. One whose sshd throttles us is left alone for a while, and tells the same.
     """
 
     def __init__(self, rack: Rack, paths: RackPaths, *, port: int = connect.PORT) -> None:
@@ -62,6 +63,7 @@ class Fleet:
         self._port = port
         self._connections: dict[str, asyncssh.SSHClientConnection] = {}
         self._locks: dict[str, asyncio.Lock] = {}
+        self._pauses = Pauses()
         self._bound = asyncio.Semaphore(CONCURRENT)
 
     async def __aenter__(self) -> Self:
@@ -89,9 +91,17 @@ class Fleet:
             kept = self._connections.get(name)
             if kept is not None and not kept.is_closed():
                 return kept
-            made = await connect.connect(
-                name, self._addresses[name], self._identity, self._port, self._bound
-            )
+            clock = asyncio.get_running_loop().time
+            if (told := self._pauses.holds(name, clock())) is not None:
+                raise told
+            try:
+                made = await connect.connect(
+                    name, self._addresses[name], self._identity, self._port, self._bound
+                )
+            except PhoneError as error:
+                self._pauses.failed(error, clock())
+                raise
+            self._pauses.succeeded(name)
             self._connections[name] = made
             return made
 

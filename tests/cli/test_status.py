@@ -177,7 +177,21 @@ def test_a_damaged_snapshot_is_a_problem_or_nothing_but_never_a_crash(text: str)
 )
 def test_throttled_is_not_down(fault: Fault, reached: bool | None) -> None:
     result = Result(None, error=PhoneError("phone001", fault, "phone001 …"))
-    assert vitals_module.read("phone001", result).reached is reached
+    look = vitals_module.read("phone001", result)
+    assert look.reached is reached
+    assert look.throttled is (fault is Fault.THROTTLED)
+
+
+def test_a_phone_that_lets_us_wait_is_shown_as_throttled_unless_somebody_has_it() -> None:
+    look = Vitals(reached=True, problem="phone001 is throttled: wait a minute", throttled=True)
+    drain = Drain("ann", "screen broken", "person", NOW)
+    facts = {
+        "phone001": PhoneFacts(contact=Contact(seen=NOW)),
+        "phone002": PhoneFacts(drains=(drain,), contact=Contact(seen=NOW)),
+    }
+    shown = text_of(2, facts, dict.fromkeys(facts, look))
+    assert "rack lab: 2 phones, 1 drained, 1 throttled" in shown
+    assert "wait a minute" in shown
 
 
 def test_the_table_counts_states_and_shows_training() -> None:
