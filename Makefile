@@ -34,10 +34,10 @@ lint: setup-dev ## ruff, type checker, ansible-lint
 	ANSIBLE_INVENTORY=inventory/standin.yml ansible-lint site.yml playbooks roles plugins molecule benchmarks
 
 unit: setup-dev ## the fast tests, no container; four at once, since many of them wait
-	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak"
+	pytest -q -n 4 --durations 10 -m "not standin and not lab and not soak and not root"
 
-whole: setup-dev ## the tests on stand-in phones: those of the provisioned rack beside all others
-	tools/as-root pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 40 -m "(standin or lab) and not soak"
+whole: setup-dev ## the tests on stand-in phones, and what else needs root: those of the provisioned rack beside all others
+	tools/as-root pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations 40 -m "(standin or lab or root) and not soak"
 
 soak: setup-dev ## the long tests, in the background: docs/soak.md tells what they found
 	@tools/as-root tools/soak.py start

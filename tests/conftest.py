@@ -47,6 +47,11 @@ ORDER = ("trainer", "molecule", "standin")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if os.geteuid() != 0:
+        for item in items:
+            if item.get_closest_marker("root"):
+                item.add_marker(pytest.mark.skip(reason="needs root"))
+
     def turn(item: pytest.Item) -> int:
         folder = item.path.parent.name
         if folder in PROVISIONED:

@@ -14,7 +14,7 @@ from fleetctl.bench.links import payload_bytes
 
 PROBE = Path(__file__).resolve().parents[2] / "fleetctl/bench/mtu_probe.py"
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="makes network namespaces")
+pytestmark = pytest.mark.root
 
 
 def ip(*words: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -205,7 +204,7 @@ def test_a_mirror_that_is_away_is_named(phone: Phone) -> None:
     assert phone.meet()["python"].startswith("not installed: E: Failed to fetch http://127.0.0.1:9")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
+@pytest.mark.root
 def test_a_phone_that_runs_full_is_named_with_what_is_free(small: Prefix, phone: Phone) -> None:
     phone.offer("1.0", size=12_000_000)
 

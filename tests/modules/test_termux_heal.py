@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.skipif(
     shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None,
     reason="needs the apt and dpkg of a Debian host",
 )
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system: needs root")
 
 # A script of dpkg's that ends dpkg itself, once: the phone's battery has died.
 KILL_DPKG_ONCE = "if rm {brake} 2>/dev/null; then kill -9 $PPID; fi"
@@ -147,7 +145,7 @@ def test_a_mirror_that_goes_away_in_the_middle_leaves_everything_as_it_was(
     assert after["packages"] == {"foo": "1.0"}
 
 
-@as_root
+@pytest.mark.root
 def test_a_phone_without_room_is_told_how_much_it_needs_before_anything_is_changed(
     run_module, small, repository
 ):
@@ -165,7 +163,7 @@ def test_a_phone_without_room_is_told_how_much_it_needs_before_anything_is_chang
     assert list((small.path / "var/cache/apt/archives").glob("*.deb")) == []
 
 
-@as_root
+@pytest.mark.root
 def test_a_phone_that_runs_out_of_space_while_unpacking_stays_sane_and_the_rerun_completes(
     run_module, small, repository
 ):

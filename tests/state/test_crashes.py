@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import sqlite3
@@ -119,9 +118,8 @@ print(json.dumps({"said": said, "done": done, "ann": sum(
 """
 
 
-@pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("unshare") is None, reason="a small disk takes root"
-)
+@pytest.mark.root
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="a small disk takes a namespace")
 def test_a_full_disk_is_said_and_what_was_done_before_is_still_there(tmp_path: Path) -> None:
     """A file system of 300 kB in a namespace of its own."""
     command = ["unshare", "--mount", "sh", "-ec", ON_A_SMALL_DISK, "sh"]

@@ -68,7 +68,8 @@ def test_the_stand_in_echoes_and_prompts_as_a_real_shell_does() -> None:
 
 
 @pytest.mark.tools
-@pytest.mark.skipif(not vtysh.is_installed(), reason="needs Debian's package frr, and root")
+@pytest.mark.root
+@pytest.mark.skipif(not vtysh.is_installed(), reason="needs Debian's package frr")
 def test_the_record_is_what_the_real_shell_does() -> None:
     then = [[keys, shape(text)[1:]] for keys, text in RECORDED[4:]]
     now = [[keys, shape(text)[1:]] for keys, text in vtysh.transcript()[4:]]
