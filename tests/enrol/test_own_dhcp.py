@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
     try:
         box.must("standin", "up", "--boxed")
         first_enrolment(told)
+        looked_after(told)
         to_the_rack(told)
         replaced(told)
         reinstalled(told)
@@ -74,6 +76,25 @@ def first_enrolment(story: Story) -> None:
     box.apks("--debuggable")
     box.said["usb"] = box.enroll_accepting("phone[001-003]", "-o", "json")
     box.said["controller"] = box.site("-t", "controller")
+
+
+def looked_after(story: Story) -> None:
+    """The phase `bootstrap`, with a phone that adb reaches, one that lets nobody in, and one that
+    is unplugged."""
+    box = story.box
+    key, kept = box.folder / "adb/.android", box.folder / "adb/.android.kept"
+    key.rename(kept)  # by another key this machine is a stranger
+    box.said["new key"] = box.enroll_accepting(
+        LATE, "--serial", story.serial(LATE), "--wait", "20", "-o", "json"
+    )
+    box.must("standin", "plug", BROKEN, "nothing")
+    asyncio.run(run_by_adb(box, story.serial(LATE), ["settings put system screen_brightness 200"]))
+    for step, options in {"look": ["-C", "-D"], "mend": [], "mend again": []}.items():
+        box.said[step] = box.site("-t", "bootstrap", *options)
+        story.answers[step] = str(box.android(LATE).setting("system", "screen_brightness"))
+    shutil.rmtree(key)
+    kept.rename(key)
+    box.must("standin", "plug", BROKEN, "controller")
 
 
 def to_the_rack(story: Story) -> None:
@@ -110,7 +131,11 @@ def reinstalled(story: Story) -> None:
     story.uids.append(story.uid())
     story.keys["before"] = story.key(FIRST)
     box.must("standin", "plug", FIRST, "controller")
-    asyncio.run(uninstall(box, story.serial(FIRST)))
+    apps = ("com.termux.boot", "com.termux.api", "com.termux")
+    said = asyncio.run(
+        run_by_adb(box, story.serial(FIRST), [f"pm uninstall {app}" for app in apps])
+    )
+    assert all("Success" in line for line in said), said
     box.said["again"] = box.run("enroll", "--serial", story.serial(FIRST), "-o", "json")
     story.uids.append(story.uid())
     story.opened = box.android(FIRST).adb_tcp_port
@@ -119,16 +144,20 @@ def reinstalled(story: Story) -> None:
     story.answers["again"] = box.ssh(FIRST, "id -u")
 
 
-async def uninstall(box: Box, serial: str) -> None:
+async def run_by_adb(box: Box, serial: str, commands: list[str]) -> list[str]:
+    """What each command says on the phone of this serial."""
     async with session(RackPaths(box.name, box.home)) as adb:
         for link in await adb.links():
+            if link.state != "device":
+                continue
             phone = adb.phone(link.name)
             if (await phone.shell("getprop ro.serialno")).stdout.strip() == serial:
-                for app in ("com.termux.boot", "com.termux.api", "com.termux"):
-                    said = await phone.shell(f"pm uninstall {app}")
-                    assert "Success" in said.stdout, said
-                return
+                return [(await phone.shell(command)).stdout for command in commands]
     raise AssertionError(f"adb does not see {serial}")
+
+
+def changes(output: str) -> set[str]:
+    return set(re.findall(r"changed=(\d+)", output.split("PLAY RECAP")[1]))
 
 
 def test_a_debug_build_lets_the_first_key_in_by_run_as(story: Story) -> None:
@@ -137,6 +166,32 @@ def test_a_debug_build_lets_the_first_key_in_by_run_as(story: Story) -> None:
     assert box.ends("usb") == dict.fromkeys((FIRST, BROKEN, LATE), "enrolled")
     # Nothing was typed: the keyboard is for builds that run-as may not enter.
     assert "Termux does not take" not in box.said["usb"].stdout
+
+
+def test_the_phase_bootstrap_looks_first_and_changes_nothing(story: Story) -> None:
+    look = story.box.said["look"]
+    assert look.returncode == 0, look.stdout
+    assert f"-{LATE}: system/screen_brightness = 200" in look.stdout
+    assert f"+{LATE}: system/screen_brightness = 1" in look.stdout
+    assert story.answers["look"] == "200"
+
+
+def test_then_it_mends_and_the_next_run_changes_nothing(story: Story) -> None:
+    mend, again = story.box.said["mend"], story.box.said["mend again"]
+    assert mend.returncode == again.returncode == 0, mend.stdout + again.stdout
+    assert story.answers["mend"] == "1"
+    assert "1" in changes(mend.stdout)
+    assert changes(again.stdout) == {"0"}
+
+
+@pytest.mark.parametrize("step", ["look", "mend", "mend again"])
+def test_and_tells_each_phone_that_it_does_not_reach_with_its_own_reason(
+    story: Story, step: str
+) -> None:
+    said = " ".join(story.box.said[step].stdout.split())
+    # A stand-in's link bears an address, so nobody can tell which phone lets nobody in.
+    assert f"{FIRST}, {BROKEN}: adb does not see it: plug it into this machine by USB" in said
+    assert "unauthorized: unlock its screen and accept its dialog" in said
 
 
 def test_on_the_wire_phones_move_to_the_addresses_of_the_rack_file(story: Story) -> None:
