@@ -92,8 +92,8 @@ class Fleet:
             if kept is not None and not kept.is_closed():
                 return kept
             clock = asyncio.get_running_loop().time
-            if (told := self._pauses.holds(name, clock())) is not None:
-                raise told
+            if self._pauses.holds(name, clock()):
+                raise faults.throttled(name, self._addresses[name])
             try:
                 made = await connect.connect(
                     name, self._addresses[name], self._identity, self._port, self._bound

@@ -15,7 +15,6 @@ LONGEST_SECONDS = 30.0
 class _Pause:
     until: float
     seconds: float
-    error: PhoneError
 
 
 @dataclass(slots=True)
@@ -25,10 +24,10 @@ class Pauses:
 
     _kept: dict[str, _Pause] = field(default_factory=dict)
 
-    def holds(self, phone: str, now: float) -> PhoneError | None:
-        """What the phone's sshd last said, where it is too early to ask again."""
+    def holds(self, phone: str, now: float) -> bool:
+        """Whether it is too early to ask the phone again."""
         pause = self._kept.get(phone)
-        return pause.error if pause is not None and now < pause.until else None
+        return pause is not None and now < pause.until
 
     def failed(self, error: PhoneError, now: float) -> None:
         """Note what became of an attempt; only throttling makes the next one wait."""
@@ -37,7 +36,7 @@ class Pauses:
             return
         last = self._kept.get(error.phone)
         seconds = min(2 * last.seconds, LONGEST_SECONDS) if last else FIRST_SECONDS
-        self._kept[error.phone] = _Pause(now + seconds, seconds, error)
+        self._kept[error.phone] = _Pause(now + seconds, seconds)
 
     def succeeded(self, phone: str) -> None:
         self._kept.pop(phone, None)

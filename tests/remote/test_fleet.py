@@ -210,26 +210,6 @@ def test_a_penalised_controller_is_throttled_not_down(loopback: Loopback) -> Non
     asyncio.run(scene())
 
 
-def test_a_phone_that_throttles_is_not_asked_again_at_once(loopback: Loopback) -> None:
-    visits = 0
-
-    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal visits
-        visits += 1
-        writer.write(b"Not allowed at this time\r\n")
-        writer.close()
-
-    async def scene() -> None:
-        server = await asyncio.start_server(answer, loopback.add("phone001"), 0)
-        loopback.port = server.sockets[0].getsockname()[1]
-        async with server, loopback.fleet() as fleet:
-            results = [await fleet.run_on("phone001", "true") for _ in range(3)]
-        assert {each.error.fault for each in results if each.error} == {Fault.THROTTLED}
-        assert visits == 1
-
-    asyncio.run(scene())
-
-
 def test_a_phone_whose_sshd_says_nothing_hangs(
     loopback: Loopback, monkeypatch: pytest.MonkeyPatch
 ) -> None:
