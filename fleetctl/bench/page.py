@@ -1,4 +1,4 @@
-"""The report of benches: one HTML file with everything in it."""
+"""Reports: one HTML file with everything in it. Here: the page, and that of benches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from fleetctl.bench.document import Bench
-from fleetctl.bench.figures import figures
+from fleetctl.bench.figures import Drawn, figures
 from fleetctl.bench.plotting import render
 from fleetctl.bench.tables import Table, tables
 from fleetctl.rack.files import write_atomic
@@ -29,30 +29,40 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One bench on the page."""
+    """One part of a page, such as a bench: what is wrong with it, pictures, tables, facts."""
 
     name: str
-    kind: str
-    pictures: Sequence[Picture]
-    tables: Sequence[Table]
-    problems: Sequence[str]
-    facts: Sequence[tuple[str, str]]
+    pictures: Sequence[Picture] = ()
+    tables: Sequence[Table] = ()
+    problems: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    facts_title: str = ""
 
 
 def write(benches: Sequence[Bench], names: Sequence[str], target: Path) -> Path:
     """Write the page of `benches`, whose folders bear `names`, to `target`."""
+    sections = [
+        _section(bench, name, [other for other in benches if other is not bench])
+        for bench, name in zip(benches, names, strict=True)
+    ]
+    return write_page(" · ".join(names), sections, target)
+
+
+def write_page(title: str, sections: Sequence[Section], target: Path) -> Path:
+    """Write a page that needs no other file and no network. Raises OSError."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    sections = [
-        _section(bench, name, [other for other in benches if other is not bench])
-        for bench, name in zip(benches, names, strict=True)
-    ]
     template = environment.from_string(_TEMPLATE.read_text())
-    write_atomic(target, template.render(sections=sections, title=" · ".join(names)))
+    write_atomic(target, template.render(sections=sections, title=title))
     return target
+
+
+def picture(drawn: Drawn) -> Picture:
+    encoded = base64.b64encode(render(drawn.figure, "svg")).decode()
+    return Picture(drawn.name, drawn.says, f"data:image/svg+xml;base64,{encoded}")
 
 
 def write_figures(benches: Sequence[Bench], names: Sequence[str], folder: Path) -> None:
@@ -61,17 +71,24 @@ def write_figures(benches: Sequence[Bench], names: Sequence[str], folder: Path) 
     for bench, name in zip(benches, names, strict=True):
         others = [other for other in benches if other is not bench]
         for drawn in figures(bench, others):
-            stem = drawn.name if len(benches) == 1 else f"{name}-{drawn.name}"
-            write_atomic(folder / f"{stem}.svg", render(drawn.figure, "svg"))
-            write_atomic(folder / f"{stem}.png", render(drawn.figure, "png"))
+            write_figure(drawn, folder, "" if len(benches) == 1 else f"{name}-")
+
+
+def write_figure(drawn: Drawn, folder: Path, before: str = "") -> None:
+    """One figure as SVG and as PNG; `before` begins their names."""
+    write_atomic(folder / f"{before}{drawn.name}.svg", render(drawn.figure, "svg"))
+    write_atomic(folder / f"{before}{drawn.name}.png", render(drawn.figure, "png"))
 
 
 def _section(bench: Bench, name: str, others: Sequence[Bench]) -> Section:
-    pictures = []
-    for drawn in figures(bench, others):
-        encoded = base64.b64encode(render(drawn.figure, "svg")).decode()
-        pictures.append(Picture(drawn.name, drawn.says, f"data:image/svg+xml;base64,{encoded}"))
-    return Section(name, bench.kind, pictures, tables(bench), bench.problems, facts(bench))
+    return Section(
+        name,
+        [picture(drawn) for drawn in figures(bench, others)],
+        tables(bench),
+        bench.problems,
+        facts(bench),
+        "Where this comes from",
+    )
 
 
 def facts(bench: Bench) -> list[tuple[str, str]]:

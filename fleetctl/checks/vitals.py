@@ -47,6 +47,10 @@ class Vitals:
     reached: bool | None = None
     problem: str | None = None
     temperature_celsius: float | None = None
+    hottest_celsius: float | None = None
+    """Of its thermal zones; `temperature_celsius` is the battery's."""
+    throttled_seconds: float | None = None
+    """Since its exporter began."""
     battery_ratio: float | None = None
     run: str | None = None
     iteration: int | None = None
@@ -97,8 +101,8 @@ def _from_snapshot(name: str, clock: str, snapshot: str) -> Vitals:
     try:
         document = json.loads(snapshot)
         age_seconds = float(clock) - float(document["time"])
-        metrics = document["metrics"]
-    except (ValueError, KeyError, TypeError):
+        found = _from_metrics(document["metrics"])
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError):
         return Vitals(reached=True, problem=f"{name}: its exporter's snapshot is damaged")
     if age_seconds > STALE_AFTER_SECONDS:
         return Vitals(
@@ -106,7 +110,7 @@ def _from_snapshot(name: str, clock: str, snapshot: str) -> Vitals:
             problem=f"{name}: its exporter has been silent for {age_seconds:.0f} s; "
             "run site.yml -t exporter, or restart the service phonerack-exporter",
         )
-    return _from_metrics(metrics)
+    return found
 
 
 def _from_metrics(metrics: dict[str, Any]) -> Vitals:
@@ -118,10 +122,16 @@ def _from_metrics(metrics: dict[str, Any]) -> Vitals:
         found = value(name)
         return None if found is None else int(found)
 
+    def most(name: str) -> float | None:
+        samples = metrics.get(f"phonerack_{name}")
+        return max((float(each["value"]) for each in samples), default=None) if samples else None
+
     info = metrics.get("phonerack_training_info")
     return Vitals(
         reached=True,
         temperature_celsius=value("battery_temperature_celsius"),
+        hottest_celsius=most("thermal_zone_celsius"),
+        throttled_seconds=most("throttled_seconds_total"),
         battery_ratio=value("battery_charge_ratio"),
         run=info[0]["labels"].get("run") if info else None,
         iteration=count("training_iteration"),

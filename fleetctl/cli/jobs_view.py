@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +79,7 @@ def queue_lines(job: Job, now: float) -> list[str]:
 def run_lines(run: RunFolder, now: float) -> list[str]:
     """All of a run, a line a fact."""
     from fleetctl.jobs.cost import cost_of
+    from fleetctl.jobs.runs import again
     from fleetctl.rack.nodesets import fold
 
     summary = run.summary()
@@ -103,18 +103,9 @@ def run_lines(run: RunFolder, now: float) -> list[str]:
     return [f"{run.name}: {summary.state}{told}", *_lines(facts)]
 
 
-def again(run: RunFolder, summary: Summary) -> dict[str, str]:
-    """The commands that run it again, and that go on with it."""
-    commands = {}
-    if run.job_file.exists():
-        commands["again"] = shlex.join(["fleetctl", "launch", str(run.job_file)])
-    if summary.over and summary.state != "done" and run.plan() is not None:
-        commands["go on"] = f"fleetctl launch --resume {run.name}"
-    return commands
-
-
 def run_json(run: RunFolder, now: float) -> dict[str, Any]:
     from fleetctl.jobs.cost import cost_of
+    from fleetctl.jobs.runs import again
 
     summary = run.summary()
     commands = again(run, summary)

@@ -30,6 +30,7 @@ COMMANDS = {
     "logs": "Show the output of a run.",
     "power": "Show what feeds phones, and switch it off and on.",
     "provision": "Bring phones, services, switches to what the rack file says.",
+    "report": "Make a page of a run: figures, events, cost.",
     "serve": "Start queued jobs, supervise all, export metrics.",
     "standin": "Run stand-in phones on this machine.",
     "status": "Show phones: state, health, job.",

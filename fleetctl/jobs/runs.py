@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import struct
 import time
 from collections.abc import Iterator, Mapping
@@ -22,11 +23,16 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Literal
 
 from fleetctl.errors import ExitCode, FleetError
+from fleetctl.jobs.lines import Lines, append_line, read_lines
 from fleetctl.rack import InputError
 from trainer.formats import Plan
 
 type RunState = Literal["preparing", "running", "recovering", "done", "failed", "stopped"]
 """`recovering`: between two attempts."""
+
+
+PLAN_FILE, PROGRESS_FILE, PHONES_FILE = "plan.json", "progress.jsonl", "phones.jsonl"
+"""Of an attempt, in its folder."""
 
 
 class Supervised(FleetError):
@@ -91,16 +97,23 @@ class RunFolder:
     @property
     def attempt_folder(self) -> Path:
         """Where the newest attempt keeps its plan, progress, log and final records."""
-        number = self.attempt
+        return self.folder_of(self.attempt)
+
+    def folder_of(self, number: int) -> Path:
+        """Where that attempt has kept them."""
         return self.path if number == 1 else self.path / "attempts" / str(number)
 
     @property
     def plan_file(self) -> Path:
-        return self.attempt_folder / "plan.json"
+        return self.attempt_folder / PLAN_FILE
 
     @property
     def progress_file(self) -> Path:
-        return self.attempt_folder / "progress.jsonl"
+        return self.attempt_folder / PROGRESS_FILE
+
+    @property
+    def phones_file(self) -> Path:
+        return self.attempt_folder / PHONES_FILE
 
     @property
     def log_file(self) -> Path:
@@ -111,28 +124,19 @@ class RunFolder:
         return self.attempt_folder / "final"
 
     def record(self, kind: str, **facts: Any) -> None:
-        """Append one event; one write, so that events of two processes never mix.
-
-        A line that a full disk or a crash cut off is ended first. Raises OSError.
-        """
-        line = json.dumps({"time": time.time(), "kind": kind, **facts}) + "\n"
-        with self.events_file.open("ab+") as file:
-            if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                line = "\n" + line
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
+        """Append one event. Raises OSError."""
+        line = json.dumps({"time": time.time(), "kind": kind, **facts})
+        append_line(self.events_file, line, sync=True)
 
     def events(self) -> list[dict[str, Any]]:
-        """All events so far; a line that a crash cut off is left out."""
-        found: list[dict[str, Any]] = []
-        if self.events_file.exists():
-            for line in self.events_file.read_text().splitlines():
-                try:
-                    found.append(json.loads(line))
-                except json.JSONDecodeError:
-                    continue
-        return found
+        """All events so far; what a crash or a bad disk has damaged is left out."""
+        return self.whole_events().records
+
+    def whole_events(self) -> Lines:
+        """All events so far, and how many lines are damaged."""
+        lines = read_lines(self.events_file)
+        whole = [event for event in lines.records if _is_event(event)]
+        return Lines(whole, lines.damaged + len(lines.records) - len(whole))
 
     def plan(self) -> Plan | None:
         """The plan; None for a command that the trainer does not run."""
@@ -240,10 +244,41 @@ class RunFolder:
         return int(text) if text.isdigit() and int(text) > 0 else None
 
 
+def again(run: RunFolder, summary: Summary) -> dict[str, str]:
+    """The commands that run it again, and that go on with it."""
+    commands = {}
+    if run.job_file.exists():
+        commands["again"] = shlex.join(["fleetctl", "launch", str(run.job_file)])
+    if summary.over and summary.state != "done" and run.plan_file.exists():
+        commands["go on"] = f"fleetctl launch --resume {run.name}"
+    return commands
+
+
 def name_of_attempt(run: str, number: int) -> str:
     """`digits-1` for the first, `digits-1.2` for the second: no run is called so, since the name of
     one ends in a hyphen and a number."""
     return run if number == 1 else f"{run}.{number}"
+
+
+_NEEDED: Mapping[str, tuple[tuple[str, type], ...]] = {
+    "created": (("phones", list),),
+    "attempt": (("phones", list), ("number", int)),
+    "attempt-ended": (
+        *(("state", str), ("culprits", dict), ("left", dict), ("cause", str)),
+        *(("reason", object), ("test_accuracy", object), ("mpirun_code", object)),
+    ),
+    "ended": (("state", str),),
+    "cleared": (("phone", str),),
+    "energy": (("watt_hours", dict),),
+}
+"""What the house reads of events without asking whether it is there."""
+
+
+def _is_event(record: Mapping[str, Any]) -> bool:
+    if type(record.get("kind")) is not str or type(record.get("time")) not in (int, float):
+        return False
+    needed = _NEEDED.get(record["kind"], ())
+    return all(name in record and isinstance(record[name], kind) for name, kind in needed)
 
 
 _FLOCK = "hhqqi"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from fleetctl.checks import vitals
-from fleetctl.jobs import checkpoints, copies, onphone, probes
+from fleetctl.jobs import checkpoints, copies, looks, onphone, probes
 from fleetctl.jobs.alone import Network
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.settle import clear_up, conclude
@@ -28,6 +28,7 @@ from trainer.formats import (
     Event,
     FormatError,
     Plan,
+    Progress,
     SharesEvent,
     StartEvent,
     event_from_json,
@@ -59,6 +60,8 @@ class Watch:
     on_remark: Callable[[str], None] = lambda _: None
     stop_requested: asyncio.Event = field(default_factory=asyncio.Event)
     tracker: Tracker = field(default_factory=Tracker)
+    positions: Mapping[str, Progress] = field(default_factory=dict)
+    """Where each rank was at the last look at their speed."""
     blamed: dict[str, probes.Blame] = field(default_factory=dict)
     trouble: asyncio.Event = field(default_factory=asyncio.Event)
     trouble_reason: str | None = None
@@ -102,6 +105,7 @@ async def follow(watch: Watch) -> Verdict:
         asyncio.create_task(watch.trouble.wait()),
     ]
     helpers = [asyncio.create_task(_follow_log(watch))]
+    helpers.append(asyncio.create_task(_keep_looks(watch)))
     helpers += [asyncio.create_task(_watch_phone(watch, phone)) for phone in watch.phones]
     if plan is not None:
         helpers.append(asyncio.create_task(_follow_progress(watch)))
@@ -227,8 +231,9 @@ async def _watch_speed(watch: Watch, plan: Plan) -> None:
     slow = Stragglers(dict(zip(watch.phones, plan.samples_per_rank, strict=True)))
     while True:
         await asyncio.sleep(LOOK_SECONDS)
-        looks = await probes.progress(watch.fleet, watch.run.attempt_name, watch.phones)
-        for found in slow.take(looks):
+        now = await probes.progress(watch.fleet, watch.run.attempt_name, watch.phones)
+        watch.positions = now
+        for found in slow.take(now):
             heat = (await vitals.look_at(watch.fleet, found.phone)).temperature_celsius
             watch.run.record(
                 "straggler",
@@ -239,6 +244,17 @@ async def _watch_speed(watch: Watch, plan: Plan) -> None:
                 temperature_celsius=heat,
             )
             watch.on_remark(found.sentence(heat))
+
+
+async def _keep_looks(watch: Watch) -> None:
+    """Keep how fast and how warm the phones are, for the report."""
+    kept = looks.Kept(watch.run.phones_file)
+    await asyncio.sleep(2 * LOOK_SECONDS)  # the ranks' first iterations
+    while True:
+        seen = await vitals.look(watch.fleet, watch.phones)
+        phones = {p: looks.of(seen[p], watch.positions.get(p)) for p in watch.phones}
+        kept.add(looks.Look(time.time(), phones))
+        await asyncio.sleep(kept.pause_seconds)
 
 
 async def _follow_progress(watch: Watch) -> None:

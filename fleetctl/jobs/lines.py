@@ -1,0 +1,53 @@
+"""Files of one JSON object a line that is appended to, by processes that may be cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """`damaged`: lines that are no JSON object, such as one that a crash cut off."""
+
+    records: list[dict[str, Any]]
+    damaged: int = 0
+
+
+def append_line(path: Path, line: str, *, sync: bool = False) -> None:
+    """Append by one write, so that lines of two processes never mix.
+
+    A line that a full disk or a crash cut off is ended first. `sync`: it is on the disk afterwards.
+    Raises OSError.
+    """
+    text = line + "\n"
+    with path.open("ab+") as file:
+        if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+            text = "\n" + text
+        file.write(text.encode())
+        file.flush()
+        if sync:
+            os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Lines:
+    """All of the file; nothing where there is none."""
+    if not path.exists():
+        return Lines([])
+    found: list[dict[str, Any]] = []
+    damaged = 0
+    for line in path.read_bytes().split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            record = None
+        if isinstance(record, dict):
+            found.append(record)
+        else:
+            damaged += 1
+    return Lines(found, damaged)
