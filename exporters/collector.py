@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
@@ -9,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.core import Metric as Family
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from exporters.metrics import CATALOGUE, Metric, Sample
+from exporters.metrics import CATALOGUE, CLOCK, Metric, Sample
 
 
 class Samples(Protocol):
@@ -32,7 +33,8 @@ class SnapshotCollector(Collector):
     def collect(self) -> Iterable[Family]:
         families: dict[Metric, CounterMetricFamily | GaugeMetricFamily] = {}
         seen: set[tuple[Metric, tuple[str, ...]]] = set()
-        for sample in self._snapshot().samples():
+        # The clock is compared with that of the scrape, so it is read at the scrape.
+        for sample in (CLOCK.sample(time.time()), *self._snapshot().samples()):
             if (sample.metric, sample.labels) in seen:
                 continue  # Prometheus would refuse the whole page
             seen.add((sample.metric, sample.labels))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from exporters.metrics import (
@@ -19,9 +20,11 @@ from exporters.metrics import (
     COLLECTOR_SUCCESS,
     Sample,
 )
-from exporters.sources import Source
+from exporters.sources import Source, Unavailable
 
 LONGEST_BACKOFF_SECONDS = 60.0
+MOST_SAMPLES = 150
+"""Of one source: what has more is not what it was taken for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,24 @@ class _Call:
 
     def _read(self) -> None:
         try:
-            self._answer = tuple(s for s in self._source.read() if math.isfinite(s.value))
+            self._answer = possible(self._source.read())
         except Exception as error:
             self._answer = error
         finally:
             self._ended = time.monotonic()
+
+
+def possible(told: Iterable[Sample]) -> tuple[Sample, ...]:
+    """Those that a phone can have. Raises Unavailable where none is left of what was told, or where
+    there is no end of it."""
+    samples = tuple(islice(told, MOST_SAMPLES + 1))
+    if len(samples) > MOST_SAMPLES:
+        raise Unavailable(f"more than {MOST_SAMPLES} values")
+    found = tuple(sample for sample in samples if sample.metric.is_possible(sample.value))
+    if samples and not found:
+        first = samples[0]
+        raise Unavailable(f"{first.metric.name} cannot be {first.value:g}")
+    return found
 
 
 class _Watch:

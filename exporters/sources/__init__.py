@@ -67,12 +67,13 @@ def numbered(folder: Path, stem: str) -> list[Path]:
 
 def all_sources(layout: Layout) -> list[Source]:
     """Quick ones first: their values are published before a slow one has answered."""
-    from exporters.sources import battery, software, system, thermal, training
+    from exporters.sources import battery, software, system, textfile, thermal, training
 
     return [
         *system.sources(layout),
         training.source(layout),
         *software.sources(layout),
+        textfile.source(layout),
         thermal.source(layout),
         battery.source(layout),
     ]

@@ -36,8 +36,6 @@ HEALTHS = (
     "UNSPECIFIED_FAILURE",
     "UNKNOWN",
 )
-LARGEST_AMPERES = 10.0
-"""More than any phone charges or draws with."""
 
 
 def source(layout: Layout) -> Source:
@@ -57,7 +55,7 @@ def parse(text: bytes) -> list[Sample]:
         raise Unavailable(f"not JSON: {text[:40]!r}") from None
     if not isinstance(status, dict):
         raise Unavailable(f"not a JSON object: {text[:40]!r}")
-    samples = list(_samples(status))
+    samples = [each for each in _samples(status) if each.metric.is_possible(each.value)]
     if not samples:
         raise Unavailable(f"no battery value in {text[:40]!r}")
     return samples
@@ -65,13 +63,15 @@ def parse(text: bytes) -> list[Sample]:
 
 def _samples(status: Mapping[str, Any]) -> Iterator[Sample]:
     temperature = _number(status, "temperature")
-    if temperature is not None and temperature > -100:
+    if temperature is not None:
         yield BATTERY_TEMPERATURE.sample(temperature)
     charge = _number(status, "percentage")
-    if charge is not None and 0 <= charge <= 100:
+    if charge is not None:
         yield BATTERY_CHARGE.sample(charge / 100)
     millivolts = _number(status, "voltage")
-    volts = millivolts / 1000 if millivolts is not None and millivolts > 0 else None
+    volts = millivolts / 1000 if millivolts is not None else None
+    if volts is not None and not BATTERY_VOLTAGE.is_possible(volts):
+        volts = None
     if volts is not None:
         yield BATTERY_VOLTAGE.sample(volts)
     amperes = _amperes(status)
@@ -99,9 +99,9 @@ def _amperes(status: Mapping[str, Any]) -> float | None:
     is read as milliamperes, if the battery is at work: it then moves more than 10 mA.
     """
     current = _number(status, "current")
-    if current is None or abs(current) >= LARGEST_AMPERES * 1_000_000:
+    if current is None or abs(current) >= BATTERY_CURRENT.most * 1_000_000:
         return None
-    if 1000 <= abs(current) < LARGEST_AMPERES * 1000:
+    if 1000 <= abs(current) < BATTERY_CURRENT.most * 1000:
         working = status.get("status") in ("CHARGING", "DISCHARGING")
         return current / 1000 if working else None
     return current / 1_000_000

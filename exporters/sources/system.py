@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from exporters.metrics import (
-    CLOCK,
     CPU_FREQUENCY,
     CPU_FREQUENCY_LIMIT,
     CPU_FREQUENCY_MAX,
@@ -35,8 +34,6 @@ from exporters.sources import Layout, Source, Unavailable, numbered, read_text
 from exporters.sources.throttle import Lasting
 
 MOST_POLICIES = 4
-LARGEST_KILOHERTZ = 20_000_000
-"""More than any core of a phone runs at."""
 
 _PROGRAMS = {
     "python": "python",
@@ -106,7 +103,7 @@ def frequency(layout: Layout) -> Iterator[Sample]:
         ):
             with contextlib.suppress(OSError, ValueError):
                 kilohertz = int(read_text(folder / name))
-                if 0 < kilohertz < LARGEST_KILOHERTZ:
+                if metric.is_possible(kilohertz * 1000):
                     readable += 1
                     yield metric.sample(kilohertz * 1000, folder.name.removeprefix("policy"))
     if not readable:
@@ -159,7 +156,6 @@ def storage(layout: Layout) -> Iterator[Sample]:
 def uptime(_: Layout) -> Iterator[Sample]:
     """From the clock, since Android denies /proc/uptime; a wrong date does not matter to it."""
     yield UPTIME.sample(time.clock_gettime(time.CLOCK_BOOTTIME))
-    yield CLOCK.sample(time.time())
 
 
 def processes(layout: Layout) -> Iterator[Sample]:

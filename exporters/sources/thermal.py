@@ -8,6 +8,7 @@ last changed, and what the hardware says now. Only the latter counts.
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import time
 from collections.abc import Iterator
@@ -28,30 +29,54 @@ KINDS = {0: "cpu", 1: "gpu", 2: "battery", 3: "skin", 4: "usb", 5: "amplifier", 
 _NO_TEMPERATURE = (6, 7, 8)
 
 
+ASK_SECONDS = 15.0
+"""Between two questions to Android: each is a process, so not as often as files are read."""
+
+
 def source(layout: Layout) -> Source:
-    """Which of the two a phone has is settled once: a vendor's denial does not change."""
-    try:
-        list(zones(layout))
-    except (OSError, Unavailable) as problem:
-        denied = problem
-    else:
-        return Source("thermal", lambda: list(zones(layout)))
+    return Source("thermal", Heater(layout).read, limit_seconds=LIMIT_SECONDS + 2.0)
 
-    slowed = Lasting()
 
-    def read() -> list[Sample]:
+class Heater:
+    """Which of the two a phone has is settled once, at the first look: a vendor's denial does not
+    change."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._has_zones = False
+        self._denied: OSError | Unavailable | None = None
+        self._slowed = Lasting()
+        self._due = -math.inf
+        self._kept: list[Sample] | Unavailable = []
+
+    def read(self) -> list[Sample]:
+        if self._denied is None:
+            try:
+                found = list(zones(self._layout))
+            except (OSError, Unavailable) as problem:
+                if self._has_zones:
+                    raise
+                self._denied = problem
+            else:
+                self._has_zones = True
+                return found
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + ASK_SECONDS
+            self._kept = self._ask()
+        if isinstance(self._kept, Unavailable):
+            raise self._kept
+        return self._kept
+
+    def _ask(self) -> list[Sample] | Unavailable:
         try:
-            samples = list(service(layout))
-            for sample in samples:
-                if sample.metric is THERMAL_STATUS:
-                    seconds = slowed.look(sample.value >= 1, time.monotonic())
-                    return [*samples, THROTTLED.sample(seconds, "thermal_status")]
-            return samples
+            samples = list(service(self._layout))
         except (CommandError, Unavailable) as problem:
-            raise Unavailable(f"{problem}; and {denied}") from None
-
-    # A process each time, so not as often as files are read.
-    return Source("thermal", read, every_seconds=15.0, limit_seconds=LIMIT_SECONDS + 2.0)
+            return Unavailable(f"{problem}; and {self._denied}")
+        for sample in samples:
+            if sample.metric is THERMAL_STATUS:
+                seconds = self._slowed.look(sample.value >= 1, time.monotonic())
+                return [*samples, THROTTLED.sample(seconds, "thermal_status")]
+        return samples
 
 
 def zones(layout: Layout) -> Iterator[Sample]:
@@ -70,7 +95,7 @@ def zones(layout: Layout) -> Iterator[Sample]:
 
 def is_measured(celsius: float) -> bool:
     """A sensor that is off says exactly 0 or the impossible."""
-    return celsius != 0 and -40 < celsius < 150
+    return celsius != 0 and THERMAL_ZONE.is_possible(celsius)
 
 
 def service(layout: Layout) -> Iterator[Sample]:

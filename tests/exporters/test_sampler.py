@@ -17,7 +17,9 @@ from exporters.metrics import (
     CATALOGUE,
     TRAINING_IMAGES,
     TRAINING_INFO,
+    TRAINING_LOSS,
     UPTIME,
+    Metric,
     Sample,
 )
 from exporters.sampler import Sampler, retry_seconds
@@ -133,6 +135,55 @@ def test_what_is_no_number_is_absent(value: float) -> None:
     assert "phonerack_uptime_seconds" not in page(sampler)
 
 
+@pytest.mark.parametrize("metric", CATALOGUE, ids=lambda metric: metric.name)
+@pytest.mark.parametrize("value", [1e300, -1e300, 10**18, -(10**18)])
+def test_no_metric_shows_what_no_phone_can_have(metric: Metric, value: float) -> None:
+    if metric is TRAINING_LOSS:  # of a model's own making
+        return
+    labels = ["x"] * len(metric.labels)
+    sampler = Sampler([source("odd", lambda: [metric.sample(value, *labels)]), GOOD])
+    sampler.tick()
+    assert page(sampler)["phonerack_collector_success odd"] == 0
+    assert page(sampler)["phonerack_collector_success good"] == 1
+    assert metric.name in str(sampler.snapshot.document()["errors"])
+    assert not metric.is_possible(value)
+
+
+def test_one_impossible_value_does_not_take_the_others_along() -> None:
+    told = [BATTERY_TEMPERATURE.sample(1e9), TRAINING_IMAGES.sample(7)]
+    sampler = Sampler([source("odd", lambda: told)])
+    sampler.tick()
+    assert "phonerack_battery_temperature_celsius" not in page(sampler)
+    assert page(sampler)["phonerack_training_images_total"] == 7
+
+
+def test_a_source_without_end_is_marked() -> None:
+    def flood() -> Iterator[Sample]:
+        while True:
+            yield UPTIME.sample(1.0)
+
+    sampler = Sampler([source("flood", flood), GOOD])
+    sampler.tick()
+    assert page(sampler)["phonerack_collector_success flood"] == 0
+    assert "more than" in sampler.snapshot.document()["errors"]["flood"]
+    assert page(sampler)["phonerack_uptime_seconds"] == 12.5
+
+
+@pytest.mark.parametrize("now", [0.0, 4e9])
+def test_a_clock_in_the_future_or_at_1970_is_told_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, now: float
+) -> None:
+    """Compared with that of the scrape, it is what the alert is made of."""
+    sampler = Sampler([GOOD])
+    monkeypatch.setattr("time.time", lambda: now)
+    sampler.tick()
+    found = page(sampler)
+    assert found["phonerack_clock_timestamp_seconds"] == now
+    assert found["phonerack_collector_last_success_timestamp_seconds good"] == now
+    monkeypatch.setattr("time.time", lambda: now + 3)
+    assert page(sampler)["phonerack_clock_timestamp_seconds"] == now + 3, "read at the scrape"
+
+
 def test_what_a_source_says_twice_does_not_fail_the_page() -> None:
     sampler = Sampler([source("odd", lambda: [UPTIME.sample(1), UPTIME.sample(2)])])
     sampler.tick()
@@ -167,7 +218,7 @@ def test_pauses_double_after_the_first_failure_up_to_a_minute() -> None:
 
 def test_registering_and_scraping_ask_no_source() -> None:
     sampler = Sampler([source("untouched", raises(AssertionError("asked")))])
-    assert page(sampler) == {}
+    assert set(page(sampler)) == {"phonerack_clock_timestamp_seconds"}
 
 
 def test_the_collector_describes_every_metric_that_it_may_give() -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from exporters.metrics import CATALOGUE, THERMAL_STATUS, Sample
+from exporters.metrics import CATALOGUE, CLOCK, TEXTFILE_REFUSED, THERMAL_STATUS, Sample
 from exporters.sampler import Sampler
 from exporters.sources import Layout, Unavailable, all_sources, system, thermal
-from exporters.sources.software import packages, release
+from exporters.sources.software import packages, release, termux
 from exporters.sources.throttle import Lasting
 from trainer.formats import Progress, progress_name
 
@@ -217,6 +217,28 @@ def test_versions_of_the_packages_that_are_installed(layout: Layout) -> None:
     assert values(packages(layout)) == {"package_info openmpi 5.0.11": 1}
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        'export TERMUX_VERSION="0.118.3"',
+        "export TERMUX_VERSION=0.118.3",
+        "export TERMUX_VERSION='0.118.3'",
+    ],
+)
+def test_the_termux_app_by_the_file_that_it_keeps(layout: Layout, line: str) -> None:
+    put(layout.prefix / "etc/termux", {"termux.env": f"export PATH=x\n{line}\n"})
+    assert values(termux(layout)) == {"termux_info 0.118.3": 1}
+
+
+def test_the_termux_app_by_its_environment_or_not_at_all(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TERMUX_VERSION", raising=False)
+    assert values(termux(layout)) == {}
+    monkeypatch.setenv("TERMUX_VERSION", "0.119.0")
+    assert values(termux(layout)) == {"termux_info 0.119.0": 1}
+
+
 def test_dpkg_without_those_packages_is_unavailable(layout: Layout) -> None:
     put(layout.prefix / "var/lib/dpkg", {"status": ""})
     with pytest.raises(Unavailable):
@@ -248,6 +270,7 @@ def test_every_metric_is_given_by_a_phone_that_tells_everything(layout: Layout) 
     put(
         layout.prefix,
         {
+            "etc/termux/termux.env": 'export TERMUX_VERSION="0.118.3"\n',
             "var/lib/dpkg/status": "Package: python\nStatus: install ok installed\nVersion: 3\n",
             "bin/termux-battery-status": "#!/bin/sh\necho '{"
             '"health": "GOOD", "plugged": "PLUGGED_USB", "status": "CHARGING", "temperature": 31.4,'
@@ -275,11 +298,14 @@ def test_every_metric_is_given_by_a_phone_that_tells_everything(layout: Layout) 
         {
             "current/manifest.json": '{"version": "1", "target": "t"}',
             f"runs/night/{progress_name(0)}": progress.to_json(),
+            "textfile/own.prom": "shelf_celsius 21\n",
         },
     )
     sampler = Sampler(all_sources(layout))
     sampler.tick()
     assert sampler.snapshot.document()["errors"] == {}
-    # Android's thermal service is asked only where the zones are denied.
-    wanted = {metric.name for metric in CATALOGUE} - {THERMAL_STATUS.name}
-    assert set(sampler.snapshot.document()["metrics"]) == wanted
+    # Android's thermal service is asked only where the zones are denied, no file of the operator's
+    # is refused here, and the clock is read at each scrape.
+    others = {THERMAL_STATUS.name, TEXTFILE_REFUSED.name, CLOCK.name}
+    wanted = {metric.name for metric in CATALOGUE} - others
+    assert set(sampler.snapshot.document()["metrics"]) == wanted | {"shelf_celsius"}
