@@ -41,15 +41,17 @@ def command(
     from fleetctl.bench.page import REPORT_FILE
     from fleetctl.bench.run import page
     from fleetctl.bench.run.digest import digest
+    from fleetctl.bench.run.figures import figures as draw
     from fleetctl.bench.run.record import read_run
     from fleetctl.cli.output import print_json
 
     run = _folder(app, run_name)
     record = read_run(run, time.time())
     told = digest(record)
-    target = page.write_report(record, told, file or run.path / REPORT_FILE)
+    drawn = draw(record, told)
+    target = page.write_report(record, told, drawn, file or run.path / REPORT_FILE)
     if figures:
-        page.write_figures(record, told, figures)
+        page.write_figures(drawn, figures)
     for sentence in record.missing:
         click.echo(f"{run.name}: {sentence}", err=True)
     if output == "json":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class MadeRun:
         self.number = 1
         self.now = BEGAN
         self.done = 0
+        self.clock_off = 0.0
+        """Of the head phone."""
         self.run.job_file.write_text(job)
         (path / "versions.json").write_text('{"fleetctl": "1", "openmpi": {"5.0": "all"}}')
         self.event("created", phones=self.phones, spares=[])
@@ -67,17 +69,16 @@ class MadeRun:
             self.progress(StartEvent(self.now, self.done, 100_000))
 
     def progress(self, event: Event) -> None:
+        event = replace(event, time=event.time + self.clock_off)
         with self.run.progress_file.open("a") as file:
             file.write(event_to_json(event) + "\n")
 
-    def iterate(
-        self, count: int, *, clock_off: float = 0.0, heat: bool = True, slow: str | None = None
-    ) -> None:
+    def iterate(self, count: int, *, heat: bool = True, slow: str | None = None) -> None:
         """So many iterations; `heat`: the phones are looked at every fifth. One may be slow."""
         for _ in range(count):
             self.now += STEP_SECONDS
             self.done += 1
-            at = self.now + clock_off
+            at = self.now
             loss = 2.3 * math.exp(-self.done / 80) + 0.05 * (1 + math.sin(self.done))
             self.progress(
                 IterationEvent(

@@ -78,31 +78,25 @@ def _learning(record: RunRecord) -> Figure:
     drawn, panels = figure(2 if losses and tests else 1, 1, 5.4 if losses and tests else 3.4)
     if losses:
         _draw_losses(panels[0], losses)
-    if tests:
-        axes = panels[-1]
-        at, values = zip(*tests, strict=True)
-        dots = "o" if len(tests) <= _PARTS else None
-        axes.plot(
-            at,
-            [100 * v for v in values],
-            color=COLOURS[2],
-            linewidth=1.6,
-            marker=dots,
-            markersize=3.5,
-        )
-        axes.set_title("Accuracy on test data")
-        axes.set_ylabel("%")
-        name_lines(
-            axes,
-            [Line(f"{values[-1]:.2%}", at[-1:], (100 * values[-1],))],
-            {f"{values[-1]:.2%}": COLOURS[2]},
-        )
     last = record.iterations[-1].iteration if record.iterations else tests[-1][0]
     for axes in panels:
-        axes.set_xlim(left=0, right=max(axes.get_xlim()[1], last))
+        axes.set_xlim(left=0, right=1.04 * last)
+    if tests:
+        _draw_accuracy(panels[-1], tests)
     _mark_iterations(panels, record.attempts)
     panels[-1].set_xlabel("iteration")
     return drawn
+
+
+def _draw_accuracy(axes: Axes, tests: Sequence[tuple[int, float]]) -> None:
+    at = [iteration for iteration, _ in tests]
+    percent = [100 * value for _, value in tests]
+    dots = "o" if len(tests) <= _PARTS else None
+    axes.plot(at, percent, color=COLOURS[2], linewidth=1.6, marker=dots, markersize=3.5)
+    axes.set_title("Accuracy on test data")
+    axes.set_ylabel("%")
+    last = f"{percent[-1]:.2f} %"
+    name_lines(axes, [Line(last, (at[-1],), (percent[-1],))], {last: COLOURS[2]})
 
 
 def _draw_losses(axes: Axes, losses: Sequence[tuple[int, float]]) -> None:

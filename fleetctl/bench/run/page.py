@@ -10,7 +10,6 @@ from typing import Any
 from fleetctl.bench.figures import Drawn
 from fleetctl.bench.page import Section, picture, write_figure, write_page
 from fleetctl.bench.run.digest import Digest, PhoneStory
-from fleetctl.bench.run.figures import figures
 from fleetctl.bench.run.happenings import happenings, rows
 from fleetctl.bench.run.record import RunRecord
 from fleetctl.bench.tables import Cell, Table, seconds
@@ -29,25 +28,25 @@ PLACES = {
 """Part of the page -> its figures."""
 
 
-def write_report(record: RunRecord, told: Digest, target: Path) -> Path:
-    """Write the page of a run. Raises OSError."""
-    return write_page(f"Run {record.name}", sections(record, told), target)
+def write_report(record: RunRecord, told: Digest, drawn: Sequence[Drawn], target: Path) -> Path:
+    """Write the page of a run with its figures. Raises OSError."""
+    return write_page(f"Run {record.name}", sections(record, told, drawn), target)
 
 
-def write_figures(record: RunRecord, told: Digest, folder: Path) -> None:
+def write_figures(drawn: Sequence[Drawn], folder: Path) -> None:
     """Every figure as SVG and as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
-    for drawn in figures(record, told):
-        write_figure(drawn, folder)
+    for each in drawn:
+        write_figure(each, folder)
 
 
-def sections(record: RunRecord, told: Digest) -> list[Section]:
+def sections(record: RunRecord, told: Digest, drawn: Sequence[Drawn]) -> list[Section]:
     """The page's parts; one without anything to show is left out."""
-    drawn = {each.name: each for each in figures(record, told)}
+    named = {each.name: each for each in drawn}
     found = [Section("In short", facts=_summary(record, told), problems=_problems(record, told))]
     for name, wanted in PLACES.items():
         tables = [_phones(told)] if name == "Phones" and told.phones else []
-        shown: list[Drawn] = [drawn[each] for each in wanted if each in drawn]
+        shown = [named[each] for each in wanted if each in named]
         if shown or tables:
             found.append(Section(name, [picture(each) for each in shown], tables))
     found.append(Section("Events", tables=[_events(record)]))

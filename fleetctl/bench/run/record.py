@@ -220,9 +220,10 @@ def _facts(run: RunFolder, missing: list[str]) -> dict[str, str]:
             )
         if job.command:
             found["command"] = " ".join(job.command)
+    newest = run.attempt_folder / "versions.json"
     try:
-        versions = json.loads((run.attempt_folder / "versions.json").read_text())
-        for what, told in versions.items():
+        kept = newest if newest.exists() else run.path / "versions.json"
+        for what, told in json.loads(kept.read_text()).items():
             words = told
             if isinstance(told, dict):
                 words = "; ".join(f"{version} on {names}" for version, names in told.items())
