@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -131,8 +132,11 @@ def _look(record: Mapping[str, Any]) -> Look:
         whole = (int,) if name == "iteration" else (int, float)
         if len(column) != len(names):
             raise ValueError(f"{name} is not of as many phones")
-        if any(v is not None and (type(v) not in whole or v != v) for v in column):
+        if any(v is not None and (type(v) not in whole or not isfinite(v)) for v in column):
             raise TypeError(f"{name} holds what is no number")
     rows = zip(*columns.values(), strict=True)
     phones = {name: PhoneLook(*row) for name, row in zip(names, rows, strict=True)}
-    return Look(float(record["time"]), phones)
+    moment = float(record["time"])
+    if not isfinite(moment):
+        raise ValueError("its time is no number")
+    return Look(moment, phones)

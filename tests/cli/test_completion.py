@@ -44,6 +44,7 @@ def offered(line: str) -> set[str]:
         ("fleetctl drain phone001,@dr", {"phone001,@drained"}),
         ("fleetctl exec @last", {"@last-failed"}),
         ("fleetctl logs di", {"digits-7"}),
+        ("fleetctl report di", {"digits-7"}),
         ("fleetctl provision ver", {"verify"}),
         ("fleetctl provision sw", {"switches"}),
         ("fleetctl provision phones -l phone003", {"phone003"}),
