@@ -100,5 +100,5 @@ def _checked(family: Family) -> list[Sample]:
     names = {tuple(label for label, _ in row) for row in rows}
     if len(names) > 1:
         raise Refused("a metric of it has different labels")
-    metric = Metric(name, family.documentation, *names, kind=kind)
+    metric = Metric(name, family.documentation, names.pop() if names else (), kind)
     return [metric.sample(value, *(v for _, v in row)) for row, value in rows.items()]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _PARTS = 120
 """Points of a series over time, at most."""
+_LEAST = 10
+"""Iterations of a point: their median is what is drawn."""
 _FAINT = 1200
 """Points of the pale line of single values, at most."""
 
@@ -165,6 +167,7 @@ def _series(record: RunRecord) -> Iterator[list[list[IterationEvent]]]:
     for attempt in record.attempts:
         if attempt.iterations:
             share = max(2, round(_PARTS * len(attempt.iterations) / total))
+            share = min(share, max(2, len(attempt.iterations) // _LEAST))
             ordered = sorted(attempt.iterations, key=lambda step: step.time)
             yield _binned(ordered, lambda step: step.time, share)
 

@@ -110,7 +110,7 @@ def _draw_spread(axes: Axes, points: Points, scale: Clock) -> None:
     at = [scale.of(median(t for t, _ in part)) for part in parts]
     ordered = [sorted(value for _, value in part) for part in parts]
     low = [part[len(part) // 10] for part in ordered]
-    high = [part[(len(part) - 1) * 9 // 10] for part in ordered]
+    high = [part[-1 - len(part) // 10] for part in ordered]
     axes.fill_between(at, low, high, color=GREY, alpha=0.25, linewidth=0)
     axes.plot(at, [median(part) for part in ordered], color="#333333", linewidth=1.8)
 

@@ -94,8 +94,8 @@ def _learned(told: Digest) -> Iterator[tuple[str, str]]:
     if told.compute_seconds is not None:
         yield (
             "an iteration",
-            f"{seconds(told.compute_seconds)} of compute, "
-            f"{seconds(told.exchange_seconds or 0.0)} of exchange, of which compute did not hide "
+            f"{seconds(told.compute_seconds)} of compute, the exchange took "
+            f"{seconds(told.exchange_seconds or 0.0)} and was waited for for "
             f"{seconds(told.wait_seconds or 0.0)} (medians on the head phone)",
         )
 

@@ -43,7 +43,7 @@ def _stragglers(steps: Mapping[str, Sequence[Step]]) -> Figure:
         phone: (
             median(values) / fastest,
             values[len(values) // 10] / fastest,
-            values[(len(values) - 1) * 9 // 10] / fastest,
+            values[-1 - len(values) // 10] / fastest,
         )
         for phone, values in each.items()
     }

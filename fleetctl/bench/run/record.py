@@ -215,7 +215,7 @@ def _facts(run: RunFolder, missing: list[str]) -> dict[str, str]:
         train = job.train
         if train is not None:
             found["trains"] = (
-                f"{train.model} on {train.data}, {train.epochs} epochs, "
+                f"{train.model.name} on {train.data}, {train.epochs} epochs, "
                 f"global batch {train.global_batch}"
             )
         if job.command:
