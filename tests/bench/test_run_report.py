@@ -23,13 +23,8 @@ def record_of(made: MadeRun) -> RunRecord:
     return read_run(made.run, made.now)
 
 
-def text_of(made: MadeRun) -> str:
-    """The page as a reader without pictures has it."""
-    return page_of(made)[1]
-
-
 def page_of(made: MadeRun) -> tuple[list[Drawn], str]:
-    """Its figures, too."""
+    """Its figures, and the page as a reader without pictures has it."""
     record = record_of(made)
     told = digest(record)
     drawn = figures(record, told)
@@ -77,7 +72,7 @@ def test_a_run_with_everything_has_every_figure_and_tells_nothing_missing(made: 
     assert_labels_lie_on_the_sheet(drawn)
     assert record_of(made).missing == ()
     assert "fleetctl launch" in text
-    assert "120 iterations, 165600 images" in text
+    assert "120 iterations, 11520 images" in text
     assert "energy: 4.0 Wh, of 2 of 4 phones" in text
     assert "without phone002" in text
     assert "lost: phone002 is unreachable" in text
@@ -257,7 +252,8 @@ def test_a_loss_that_is_no_number_is_said_and_not_drawn(made: MadeRun) -> None:
     if told.diverged_at is None:  # the format itself refuses such a line
         assert any("damaged" in sentence for sentence in record.missing)
     else:
-        assert "no number from iteration 6" in text_of(made)
+        problems = page.document(record, told)["missing"]
+        assert "The loss was no number from iteration 6 on." in problems
 
 
 # --- many phones ---
