@@ -73,15 +73,18 @@ def parse(path: Path) -> list[Sample]:
     # Here and not above: a phone without such files need not have it in memory.
     from prometheus_client.parser import text_string_to_metric_families
 
-    found: dict[str, list[Sample]] = {}
+    families: dict[str, Family] = {}
     try:
         for family in text_string_to_metric_families(text):
-            if family.name in found:
+            first = families.setdefault(family.name, family)
+            if first is family:
+                continue
+            if family.type != "unknown" or family.documentation:
                 raise Refused("a metric of it is described twice")
-            found[family.name] = _checked(family)
+            first.samples += family.samples  # without a description each value comes alone
+        return [sample for family in families.values() for sample in _checked(family)]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         raise Refused("it is not in Prometheus' text format") from None
-    return [sample for samples in found.values() for sample in samples]
 
 
 def _checked(family: Family) -> list[Sample]:

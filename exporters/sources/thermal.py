@@ -33,16 +33,17 @@ ASK_SECONDS = 15.0
 """Between two questions to Android: each is a process, so not as often as files are read."""
 
 
-def source(layout: Layout) -> Source:
-    return Source("thermal", Heater(layout).read, limit_seconds=LIMIT_SECONDS + 2.0)
+def source(layout: Layout, ask_seconds: float = ASK_SECONDS) -> Source:
+    return Source("thermal", Heater(layout, ask_seconds).read, limit_seconds=LIMIT_SECONDS + 2.0)
 
 
 class Heater:
     """Which of the two a phone has is settled once, at the first look: a vendor's denial does not
     change."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, ask_seconds: float) -> None:
         self._layout = layout
+        self._ask_seconds = ask_seconds
         self._has_zones = False
         self._denied: OSError | Unavailable | None = None
         self._slowed = Lasting()
@@ -61,7 +62,7 @@ class Heater:
                 self._has_zones = True
                 return found
         if time.monotonic() >= self._due:
-            self._due = time.monotonic() + ASK_SECONDS
+            self._due = time.monotonic() + self._ask_seconds
             self._kept = self._ask()
         if isinstance(self._kept, Unavailable):
             raise self._kept

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from exporters.metrics import Sample
+from exporters.sampler import Sampler
 from exporters.sources import Layout, Unavailable, thermal
 
 # As a Galaxy of Android 12 prints it: a sensor that is off, one that is no thermometer.
@@ -73,7 +76,7 @@ def test_the_live_section_counts_and_not_the_cached_one(layout: Layout) -> None:
 
 
 def test_the_time_under_a_thermal_status_adds_up(layout: Layout) -> None:
-    read = thermal.source(layout).read
+    read = thermal.source(layout, ask_seconds=0).read
     name = "throttled_seconds_total thermal_status"
     first = values(list(read()))[name]
     second = values(list(read()))[name]
@@ -82,6 +85,28 @@ def test_the_time_under_a_thermal_status_adds_up(layout: Layout) -> None:
     third = values(list(read()))[name]
     assert third > second, "it was slowed until this look"
     assert values(list(read()))[name] == third
+
+
+def test_android_is_not_asked_at_every_look(layout: Layout) -> None:
+    read = thermal.source(layout).read
+    first = values(list(read()))
+    dumpsys(layout.home, "nothing of the kind")
+    assert values(list(read())) == first
+
+
+def test_zones_that_hang_do_not_keep_the_exporter_from_starting(layout: Layout) -> None:
+    """A pipe in the place of a zone is never read to its end."""
+    zone = layout.sys / "class/thermal/thermal_zone0"
+    zone.mkdir(parents=True)
+    os.mkfifo(zone / "type")
+    (zone / "temp").write_text("41500")
+    hanging = replace(thermal.source(layout), limit_seconds=0.1)
+    sampler = Sampler([hanging])
+    sampler.tick()
+    (reading,) = sampler.snapshot.readings
+    assert reading.error == "no answer within 0.1 s"
+    with (zone / "type").open("w"):  # lets the reader go
+        pass
 
 
 def test_where_zones_can_be_read_nothing_is_started(layout: Layout) -> None:
