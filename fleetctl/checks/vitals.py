@@ -47,10 +47,6 @@ class Vitals:
     reached: bool | None = None
     problem: str | None = None
     temperature_celsius: float | None = None
-    hottest_celsius: float | None = None
-    """Of its thermal zones; `temperature_celsius` is the battery's."""
-    throttled_seconds: float | None = None
-    """Since its exporter began."""
     battery_ratio: float | None = None
     run: str | None = None
     iteration: int | None = None
@@ -66,6 +62,10 @@ class Vitals:
     """For how long the oldest of its processes has been running: all began anew after a restart."""
     throttled: bool = False
     """Its sshd is there, and lets this machine wait."""
+    hottest_celsius: float | None = None
+    """Of its thermal zones; `temperature_celsius` is the battery's."""
+    throttled_seconds: float | None = None
+    """Since its exporter began."""
 
 
 async def look(fleet: Fleet, names: Iterable[str]) -> dict[str, Vitals]:

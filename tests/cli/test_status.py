@@ -105,6 +105,9 @@ def test_a_phone_that_accepts_revoked_keys_is_suspect_with_the_cure() -> None:
 def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:
     text = snapshot(
         metrics.BATTERY_TEMPERATURE.sample(31.4),
+        metrics.THERMAL_ZONE.sample(40.0, "0", "BIG"),
+        metrics.THERMAL_ZONE.sample(52.5, "1", "G3D"),
+        metrics.THROTTLED.sample(12.0, "frequency_limit"),
         metrics.BATTERY_CHARGE.sample(0.8),
         metrics.TRAINING_INFO.sample(1, "digits-1", "0"),
         metrics.TRAINING_ITERATION.sample(7),
@@ -121,6 +124,8 @@ def test_a_training_phone_is_read_from_its_exporters_snapshot() -> None:
         iterations=80,
         loss=0.5,
         test_accuracy=0.97,
+        hottest_celsius=52.5,
+        throttled_seconds=12.0,
     )
 
 
@@ -135,6 +140,22 @@ def test_phones_that_have_less_for_their_heat_are_named() -> None:
     ]
     told = as_json(chosen, rows)["phones"]
     assert [phone["heated"] for phone in told] == [(12, 16), (12, 16), (0, 16)]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        '"metrics": []',
+        '"metrics": {"phonerack_cpus_allowed": [{"value": Infinity}]}',
+        '"metrics": {"phonerack_cpus_allowed": [{"value": null}]}',
+        '"metrics": {"phonerack_thermal_zone_celsius": [7]}',
+        '"metrics": {"phonerack_training_info": {}, "x": 1}, "time": "noon"',
+    ],
+)
+def test_a_damaged_snapshot_is_named_and_ends_nothing(rest: str) -> None:
+    look = vitals_module.read("phone001", Result(0, '500\n{"time": 499, ' + rest + "}"))
+    assert look.reached
+    assert look.problem == "phone001: its exporter's snapshot is damaged"
 
 
 def test_what_the_exporter_cannot_read_is_unknown_not_zero() -> None:
