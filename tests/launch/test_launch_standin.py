@@ -46,6 +46,9 @@ def test_a_job_trains_and_its_folder_tells_all_of_it(rack: Any, short_job: str) 
         "phone[001-003]"
     ]
     assert left_over(rack, job["name"]) == ""
+    report = rack.fleetctl_json("report", job["name"])
+    assert report["digest"]["iterations"] == json.loads(lines[-1])["iteration"]
+    assert (folder / "report.html").stat().st_size > 100_000, "figures are in it"
 
 
 def test_a_rank_that_fails_fails_the_run_by_name(rack: Any) -> None:
