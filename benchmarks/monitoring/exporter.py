@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -75,17 +76,28 @@ def pid_in(container: str, words: str) -> int:
     raise SystemExit(f"{container}: no process `{words}`")
 
 
+def await_answer(url: str) -> None:
+    for _ in range(100):
+        with suppress(OSError), urllib.request.urlopen(url, timeout=30):  # noqa: S310
+            return
+        time.sleep(0.3)
+    raise SystemExit(f"{url} does not answer")
+
+
 @contextmanager
 def bare(container: str, address: str) -> Iterator[Measured]:
     python = "/data/data/com.termux/files/usr/bin/python"
-    command = ["podman", "exec", container, python, "-c", BARE, address, str(BARE_PORT)]
+    path = "PYTHONPATH=/data/data/com.termux/files/home/phonerack/current/python"
+    words = [python, "-c", BARE, address, str(BARE_PORT)]
+    command = ["podman", "exec", "--env", path, container, *words]
     process = subprocess.Popen(command)
-    time.sleep(3)
+    url = f"http://{address}:{BARE_PORT}/metrics"
+    await_answer(url)
     pid = pid_in(container, f"time.sleep(3600) {address} {BARE_PORT}")
     try:
-        yield Measured("bare prometheus_client", pid, f"http://{address}:{BARE_PORT}/metrics")
+        yield Measured("bare prometheus_client", pid, url)
     finally:
-        os.kill(pid, 15)
+        os.kill(pid, signal.SIGTERM)
         process.wait()
 
 
@@ -93,9 +105,9 @@ def bare(container: str, address: str) -> Iterator[Measured]:
 def node_exporter(program: Path) -> Iterator[Measured]:
     command = [str(program), f"--web.listen-address=127.0.0.1:{NODE_PORT}"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    time.sleep(2)
+    url = f"http://127.0.0.1:{NODE_PORT}/metrics"
     try:
-        url = f"http://127.0.0.1:{NODE_PORT}/metrics"
+        await_answer(url)
         yield Measured("Debian's node exporter", process.pid, url)
     finally:
         process.terminate()

@@ -124,17 +124,19 @@ def steps_of(record: RunRecord) -> dict[str, list[Step]]:
 
 
 def _steps_of_attempt(attempt: Attempt, named: str) -> Iterator[tuple[str, list[Step]]]:
-    samples = attempt.samples
     for phone in attempt.phones:
-        share, last, steps = samples.get(phone, 0), None, []
+        last, steps = None, []
         for look in attempt.looks:
             seen = look.phones.get(phone)
             if seen is None or seen.compute_seconds is None or seen.iteration == last:
                 continue
             last = seen.iteration
+            share = attempt.samples_at(seen.iteration).get(phone, 0)
+            if not share:  # it pauses, or nobody knows
+                continue
             seconds = seen.compute_seconds
-            steps.append(Step(look.time, seconds, seconds / max(share, 1), celsius(seen, named)))
-        if share and steps:
+            steps.append(Step(look.time, seconds, seconds / share, celsius(seen, named)))
+        if steps:
             yield phone, steps
 
 

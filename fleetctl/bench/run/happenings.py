@@ -33,6 +33,8 @@ _WORDS: dict[str, tuple[str, Callable[[_Event], str]]] = {
     "connection-lost": ("lost", lambda _: "its connection broke"),
     "suspect": ("lost", lambda e: str(e.get("reason", "is suspect"))),
     "alone": ("lost", lambda _: "no phone answered: the controller had lost its network"),
+    "back": ("lost", lambda e: f"phones answered again after {e.get('seconds', '?')} s"),
+    "requeued": ("recovery", lambda e: f"went back into the queue: {e.get('reason', '')}"),
     "slow": ("slow", lambda e: f"no progress for {e.get('silent_seconds', '?')} s"),
     "straggler": ("straggler", lambda e: _straggler(e)),
     "attempt-ended": ("end", lambda e: f"the attempt ended: {e['reason'] or e['state']}"),

@@ -29,6 +29,7 @@ from trainer.formats import (
     FormatError,
     IterationEvent,
     Plan,
+    SharesEvent,
     event_from_json,
 )
 
@@ -48,6 +49,17 @@ class Attempt:
     evaluations: tuple[EvaluationEvent, ...] = ()
     looks: tuple[Look, ...] = ()
     plan: Plan | None = None
+    shares: tuple[SharesEvent, ...] = ()
+    """Changes of the plan between two iterations."""
+
+    def samples_at(self, iteration: int | None) -> dict[str, int]:
+        """Of each phone in that iteration."""
+        found = self.samples
+        for change in self.shares:
+            whole = len(change.samples_per_rank) == len(self.phones)
+            if whole and iteration is not None and change.iteration < iteration:
+                found = dict(zip(self.phones, change.samples_per_rank, strict=True))
+        return found
 
     @property
     def samples(self) -> dict[str, int]:
@@ -146,6 +158,7 @@ def _attempts(
                 tuple(event for event in told if isinstance(event, EvaluationEvent)),
                 seen.looks,
                 _plan(folder / PLAN_FILE, place, missing),
+                tuple(event for event in told if isinstance(event, SharesEvent)),
             )
         )
     return found
