@@ -35,6 +35,7 @@ _WORDS: dict[str, tuple[str, Callable[[_Event], str]]] = {
     "alone": ("lost", lambda _: "no phone answered: the controller had lost its network"),
     "back": ("lost", lambda e: f"phones answered again after {e.get('seconds', '?')} s"),
     "requeued": ("recovery", lambda e: f"went back into the queue: {e.get('reason', '')}"),
+    "shares": ("plan", lambda e: _shares(e)),
     "slow": ("slow", lambda e: f"no progress for {e.get('silent_seconds', '?')} s"),
     "straggler": ("straggler", lambda e: _straggler(e)),
     "attempt-ended": ("end", lambda e: f"the attempt ended: {e['reason'] or e['state']}"),
@@ -146,6 +147,13 @@ def _straggler(event: _Event) -> str:
         f"{event.get('fastest', 'the fastest')}, {event.get('of_own_best', '?')} times its own best"
         f"{warm}"
     )
+
+
+def _shares(event: _Event) -> str:
+    """A change of the plan between two iterations."""
+    why = event.get("why")
+    told = "; ".join(dict.fromkeys(map(str, why.values()))) if isinstance(why, dict) else ""
+    return f"other shares from iteration {event.get('iteration', '?')} on: {told}"
 
 
 def _cooling(event: _Event) -> str:

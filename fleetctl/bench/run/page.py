@@ -10,7 +10,7 @@ from typing import Any
 from fleetctl.bench.figures import Drawn
 from fleetctl.bench.page import Section, picture, write_figure, write_page
 from fleetctl.bench.run.digest import Digest, PhoneStory
-from fleetctl.bench.run.happenings import Happening, happenings, rows
+from fleetctl.bench.run.happenings import happenings, rows
 from fleetctl.bench.run.record import RunRecord
 from fleetctl.bench.tables import Cell, Table, seconds
 from fleetctl.jobs.jobfile import duration_words
@@ -136,19 +136,8 @@ def _row(story: PhoneStory) -> tuple[Cell, ...]:
 
 
 def _events(record: RunRecord) -> Table:
-    found = [*happenings(record.events), *(shares(record))]
-    found.sort(key=lambda each: each.time)
-    told: Sequence[tuple[Cell, ...]] = rows(found, record.began)
+    told: Sequence[tuple[Cell, ...]] = rows(happenings(record.events), record.began)
     return Table("", ("after", "kind", "phones", "what"), tuple(told))
-
-
-def shares(record: RunRecord) -> Iterator[Happening]:
-    """Changes of the plan between two iterations."""
-    for attempt in record.attempts:
-        for change in attempt.shares:
-            what = f"from iteration {change.iteration} on other shares"
-            why = "; ".join(dict.fromkeys(change.why.values()))
-            yield Happening(change.time, "plan", f"{what}: {why}", tuple(change.why))
 
 
 def _again(record: RunRecord) -> list[tuple[str, str]]:
