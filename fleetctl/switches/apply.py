@@ -93,7 +93,10 @@ class Application(Connected):
         if self._running and self._running.lacking:
             self._prepared = ()
             raise SwitchError(
-                self.name, "it went down before what it was prepared with was saved", "run it again"
+                self.name,
+                "it went down before what it was prepared with was saved; "
+                "the old configuration is back",
+                "run it again",
             )
         self.job.backup(self._text)
 
