@@ -44,6 +44,7 @@ CALLS = {
     "jobs of the queue": "jobs waits-1",
     "jobs --prune": "jobs --prune",
     "logs": "logs digits-1",
+    "report": "report digits-1",
     "stop": "stop waits-1",
     "launch": "launch --queue -n 2 -- true",
     "data list": "data list",

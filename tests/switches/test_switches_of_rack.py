@@ -27,10 +27,13 @@ def test_a_switch_is_provisioned_and_its_configurations_are_kept(lab: Make, tmp_
     assert isinstance(report, Report), report
     assert report.result == "changed"
     kept = backups.list_backups(switches.folder("sw1"))
-    assert len(kept) == 2
-    new, old = (path.read_text() for path in kept)
+    # As it came out of its box, prepared for a change that can be taken back, and as it is now.
+    new, prepared, old = (path.read_text() for path in kept)
     assert "hostname sw1" in new
+    assert "archive" in prepared
+    assert "hostname Switch" in prepared
     assert "hostname Switch" in old
+    assert "archive" not in old
     for path in kept:
         assert path.stat().st_mode & 0o777 == 0o600
         assert not any(secret in path.read_text() for secret in SECRETS.values())
