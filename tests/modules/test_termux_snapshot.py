@@ -75,6 +75,7 @@ def test_every_package_moves_up_and_comes_back_down(run_module, prefix, old, new
     assert record(prefix) == "old\n"
 
 
+@pytest.mark.soak
 def test_a_series_is_kept_where_the_snapshot_has_two(run_module, prefix, old, new):
     for version in ("4.1.8", "5.0.11"):
         old.add("openmpi", version)

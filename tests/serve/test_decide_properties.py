@@ -225,4 +225,4 @@ class Queue(RuleBasedStateMachine):
 
 
 TestQueue = Queue.TestCase
-TestQueue.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestQueue.settings = settings(max_examples=25, stateful_step_count=30, deadline=None)

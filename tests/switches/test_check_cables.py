@@ -77,7 +77,9 @@ def desk(lab: Make, tmp_path: Path) -> Callable[[str], Desk]:
     return lambda platform: Desk(lab(platform), tmp_path)
 
 
-@pytest.mark.parametrize("platform", ["cisco_ios", "arista_eos"])
+@pytest.mark.parametrize(
+    "platform", [pytest.param("cisco_ios", marks=pytest.mark.soak), "arista_eos"]
+)
 def test_phones_in_their_ports_are_right_and_swapped_ones_are_named(
     desk: Callable[[str], Desk], platform: str
 ) -> None:

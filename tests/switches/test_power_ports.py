@@ -148,7 +148,9 @@ def desk(lab: Make, tmp_path: Path) -> Iterator[Callable[..., Desk]]:
         here.phones.close()
 
 
-@pytest.mark.parametrize("platform", ["cisco_ios", "arista_eos"])
+@pytest.mark.parametrize(
+    "platform", ["cisco_ios", pytest.param("arista_eos", marks=pytest.mark.soak)]
+)
 def test_a_port_is_shut_and_given_back(desk: Callable[..., Desk], platform: str) -> None:
     here = desk(platform)
     shown = json.loads(here.power("phone001", "-o", "json").stdout)["ports"]["phone001"]
@@ -223,6 +225,7 @@ def test_a_port_that_somebody_keeps_from_feeding_is_mended_by_provisioning(
     assert here.candidate() == [f"interface {here.interface(1)}", "no poe disabled"]
 
 
+@pytest.mark.soak
 def test_cycle_leaves_it_on_and_undrained(desk: Callable[..., Desk]) -> None:
     here = desk("arista_eos")
     done = here.power("phone[001-002]", "--port", "cycle")
@@ -231,6 +234,7 @@ def test_cycle_leaves_it_on_and_undrained(desk: Callable[..., Desk]) -> None:
     assert here.candidate() == []
 
 
+@pytest.mark.soak
 def test_a_drain_of_a_person_stays(desk: Callable[..., Desk]) -> None:
     here = desk("arista_eos")
     here.fleetctl("drain", "phone001", "--why", "new battery")
