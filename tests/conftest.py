@@ -38,6 +38,9 @@ for _number in (signal.SIGHUP, signal.SIGINT):
 PROJECT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 
+DRAINED = "phone006"
+"""Somebody has drained it before site.yml runs for the first time."""
+
 
 PROVISIONED = ("bench", "cli", "guard", "launch", "monitoring", "site")
 """Folders whose tests share the provisioned rack."""
@@ -172,5 +175,10 @@ def provisioned_rack(bare_rack: RackUnderTest) -> RackUnderTest:
         bare_rack.evidence[program] = bare_rack.podman(
             "phone001", "/system/bin/sh", "-c", f"command -v {program}"
         )
+    bare_rack.fleetctl("drain", DRAINED, "--why", "swollen")
     bare_rack.evidence["converge"] = bare_rack.playbook()
+    bare_rack.evidence["states"] = {
+        phone["name"]: phone["state"] for phone in bare_rack.fleetctl_json("status")["phones"]
+    }
+    bare_rack.fleetctl("undrain", DRAINED)
     return bare_rack

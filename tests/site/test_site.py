@@ -78,6 +78,16 @@ def test_a_second_run_changes_nothing(rack):
     assert {hosts[phone]["ok"] for phone in PHONES[1:]} == {6}
 
 
+def test_a_drained_phone_is_provisioned_and_stays_drained(rack, ssh):
+    states = rack.evidence["states"]
+    assert [name for name, state in states.items() if state == "drained"] == ["phone006"]
+    assert recap(rack.evidence["converge"].stdout)["phone006"]["changed"] > 0
+    assert ssh("phone006", "command -v mpirun python").stdout.split() == [
+        f"{PREFIX}/bin/mpirun",
+        f"{PREFIX}/bin/python",
+    ]
+
+
 @pytest.mark.parametrize("phone", PHONES)
 def test_a_plain_mpirun_works_from_any_phone(ssh, phone):
     assert sorted(ssh(phone, NAMES).stdout.split()) == PHONES
