@@ -27,8 +27,8 @@ OF_TROUBLE = {"Alerts", "Firing", "Findings of checks", "Not good"}
 
 
 @pytest.fixture
-def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[None]:
-    """A run under way on all phones, looked at by serve; phone006 is on battery and drained."""
+def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[str]:
+    """A run under way, looked at by serve; yields a phone of it that is on battery and drained."""
     provisioned_rack.fleetctl("data", "add", "digits")
     commands = (["launch", "examples/jobs/digits.yml"], ["serve"])
     started = []
@@ -44,28 +44,29 @@ def training(provisioned_rack: RackUnderTest, tmp_path: Path) -> Iterator[None]:
                 )
             )
             eventually(lambda: bool(query("phonerack_training_info")), "the run is seen")
+    phone = query("phonerack_training_info")[0][0]["phone"]
     try:
-        provisioned_rack.fleetctl("standin", "hub", "off", "phone006")
+        provisioned_rack.fleetctl("standin", "hub", "off", phone)
         eventually(lambda: bool(query("phonerack_fleet_phones")), "serve is seen")
-        provisioned_rack.fleetctl("drain", "phone006", "--why", "dashboards are tried")
-        yield
+        provisioned_rack.fleetctl("drain", phone, "--why", "dashboards are tried")
+        yield phone
     finally:
         launch, serve = started
         launch.send_signal(signal.SIGINT)  # stops the run on the phones, too
         launch.wait(120)
         serve.terminate()
         serve.wait(60)
-        provisioned_rack.fleetctl("undrain", "phone006")
-        provisioned_rack.fleetctl("standin", "hub", "on", "phone006")
+        provisioned_rack.fleetctl("undrain", phone)
+        provisioned_rack.fleetctl("standin", "hub", "on", phone)
 
 
-def filled(asked: Asked) -> str:
+def filled(asked: Asked, phone: str) -> str:
     """One phone has a dashboard of its own."""
-    own = {"$phone": "phone006"} if asked.dashboard == "phone" else {}
+    own = {"$phone": phone} if asked.dashboard == "phone" else {}
     return asked.filled(VARIABLES | own)
 
 
-def test_every_panel_shows_something_in_its_range_while_phones_train(training: None) -> None:
+def test_every_panel_shows_something_in_its_range_while_phones_train(training: str) -> None:
     """All but what switches and guard tell, of which there is none here."""
     missing = [
         asked
@@ -76,7 +77,7 @@ def test_every_panel_shows_something_in_its_range_while_phones_train(training: N
 
     def look() -> bool:
         for asked in list(missing):
-            found = query(filled(asked))
+            found = query(filled(asked, training))
             if has_values(asked, found):
                 missing.remove(asked)
                 if asked.title.endswith("by place"):

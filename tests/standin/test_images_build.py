@@ -28,7 +28,7 @@ FROM base AS packages
 
 
 def leavings() -> set[str]:
-    """Every image and working container of podman's that could be ours."""
+    """Every image and working container of a build that could be ours; racks come and go."""
     all_images = json.loads(run(("podman", "images", "--all", "--format=json")))
     containers = json.loads(run(("podman", "ps", "--all", "--external", "--format=json")))
     ours = {
@@ -36,7 +36,8 @@ def leavings() -> set[str]:
         for image in all_images
         if (image.get("Labels") or {}).get("phonerack.standin") == "image"
     }
-    return ours | {item["Id"] for item in containers if item["ImageID"] in ours}
+    working = [item for item in containers if item["State"] == "storage"]
+    return ours | {item["Id"] for item in working if item["ImageID"] in ours}
 
 
 @pytest.fixture
