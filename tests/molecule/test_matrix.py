@@ -19,8 +19,10 @@ CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/
 SAMPLE = 1
 LONG = {
     *("add", "dead-phone", "failing-canary", "interrupted", "remove", "skip-tags", "virgin-check"),
+    "empty-group",
 }
-"""Of three runs of site.yml and more: only in `make soak`."""
+"""Of three runs of site.yml and more, or without a second one that may change nothing: only in
+`make soak`."""
 
 
 def seed() -> str:

@@ -68,6 +68,8 @@ def test_a_virgin_phone_has_neither_python_nor_mpirun(rack):
     assert rack.evidence["mpirun"].returncode != 0
 
 
+# The case of the matrix that `make test` draws runs a second time, too.
+@pytest.mark.soak
 def test_a_second_run_changes_nothing(rack):
     hosts = recap(rack.playbook().stdout)
 
