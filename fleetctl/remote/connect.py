@@ -124,16 +124,16 @@ async def _attempt(
     identity: Identity,
     bound: AbstractAsyncContextManager[object],
 ) -> asyncssh.SSHClientConnection:
-    """All of it within one limit, but for the wait until it is this phone's turn to shake hands."""
+    """Silence costs one limit. Who has greeted is there: it gets another one to shake hands, from
+    its turn on, since with many phones at once both sides' processors are what is short."""
     loop, sock = asyncio.get_running_loop(), None
     try:
         async with asyncio.timeout(CONNECT_LIMIT_SECONDS) as limit:
             sock = await _open_socket(address, port)
             await _await_greeting(sock, phone, address)
-            left = (limit.when() or 0.0) - loop.time()
             limit.reschedule(None)
             async with bound:
-                limit.reschedule(loop.time() + left)
+                limit.reschedule(loop.time() + CONNECT_LIMIT_SECONDS)
                 return await asyncssh.connect(
                     address,
                     port,
