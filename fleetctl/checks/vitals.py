@@ -15,18 +15,18 @@ from fleetctl.remote.faults import Fault
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
 
-_STARTED = "sed 's/.*) //' | cut -d' ' -f20 | grep -x '[0-9][0-9]*' | sort -n | head -n 1"
-"""Shell: when the oldest of the processes whose /proc/PID/stat come in began, in ticks since the
-phone's start. Android shows an app its own only, and when the phone itself started not at all."""
+_STARTED = "sed 's/.*) //' | cut -d' ' -f20 | grep -x '[0-9][0-9]*' | sort -n | sed -n '1p;$p'"
+"""Shell: when the oldest and the youngest of the processes whose /proc/PID/stat come in began, in
+ticks since the phone's start. Android shows an app its own only, and when the phone itself started
+not at all. The youngest is this look's own shell, or hardly younger: so it tells the time."""
 
 _TICKS_PER_SECOND = 100
 """Of /proc, on Android and Linux alike."""
 
 PROBE = f"""
-now=$(cat /proc/self/stat 2>/dev/null | {_STARTED})
-first=$(cat /proc/[0-9]*/stat 2>/dev/null | {_STARTED})
+set -- $(cat /proc/[0-9]*/stat 2>/dev/null | {_STARTED})
 up=-
-[ -n "$now" ] && [ -n "$first" ] && up=$((now - first))
+[ -n "$2" ] && up=$(($2 - $1))
 echo "$(date +%s) $up $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null)"
 cat phonerack/exporter/snapshot.json 2>/dev/null || true
 """
