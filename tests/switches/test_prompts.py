@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import asyncssh
 import pytest
-from lab import HOST_KEY, PASSWORD
+from ssh_server import SshServer
 
 from fleetctl.switches.errors import SwitchError
 from standin.switches import printed
@@ -22,56 +20,19 @@ type Make = Callable[..., Any]
 SHELL_AND_MENU = ("admin@box:~$ ", "[1] status  [2] setup: ")
 
 
-class _Anybody(asyncssh.SSHServer):
-    def password_auth_supported(self) -> bool:
-        return True
+class Stranger(SshServer):
+    """Answers every line with one prompt; `lines` is what it was told."""
 
-    def validate_password(self, username: str, password: str) -> bool:
-        return (username, password) == ("admin", PASSWORD)
+    def __init__(self, prompt: str, **offer: Any) -> None:
+        self.prompt = prompt
+        self.lines: list[str] = []
+        super().__init__(self._answer, **offer)
 
-
-@dataclass
-class Stranger:
-    """An ssh server that answers every line with one prompt; `lines` is what it was told."""
-
-    prompt: str
-    offer: dict[str, Any] = field(default_factory=dict)
-    lines: list[str] = field(default_factory=list)
-    port: int = 0
-
-    def __post_init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._thread.start()
-        self.port = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(60)
-
-    async def _serve(self) -> int:
-        self._server = await asyncssh.create_server(
-            *(_Anybody, "127.0.0.1", 0),
-            process_factory=self._talk,
-            line_editor=False,
-            **({"server_host_keys": [HOST_KEY]} | self.offer),
-        )
-        return self._server.get_port()
-
-    async def _talk(self, process: asyncssh.SSHServerProcess[str]) -> None:
+    async def _answer(self, process: asyncssh.SSHServerProcess[str]) -> None:
         process.stdout.write(self.prompt)
         while line := await process.stdin.readline():
             self.lines.append(line.strip())
             process.stdout.write(f"{line}\r\n{self.prompt}")
-
-    async def _end(self) -> None:
-        self._server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result(60)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
 
 @pytest.fixture
@@ -79,7 +40,7 @@ def stranger() -> Iterator[Callable[..., Stranger]]:
     made: list[Stranger] = []
 
     def make(prompt: str, **offer: Any) -> Stranger:
-        made.append(Stranger(prompt, offer))
+        made.append(Stranger(prompt, **offer))
         return made[-1]
 
     yield make
@@ -101,8 +62,7 @@ def test_a_wrong_prompt_is_refused_before_anything_is_sent(
 ) -> None:
     rig, there = lab(name), stranger(prompt)
     known = rig.targets["sw1"].known_hosts
-    key = HOST_KEY.export_public_key("openssh").decode().strip()
-    known.write_text(f"{known.read_text()}[127.0.0.1]:{there.port} {key}\n")
+    known.write_text(known.read_text() + there.known_hosts())
     rig.targets["sw1"] = replace(rig.targets["sw1"], port=there.port)
     (answer,) = rig.run()
     assert isinstance(answer, SwitchError), answer

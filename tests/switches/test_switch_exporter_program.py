@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -104,11 +103,8 @@ def eventually(page: Page, text: str) -> str:
 
 # --- oracles --------------------------------------------------------------------------------------
 
-net_snmp = pytest.mark.skipif(not shutil.which("snmpbulkwalk"), reason="needs net-snmp")
-
 
 @pytest.mark.tools
-@net_snmp
 def test_net_snmp_reads_the_stand_in_as_the_exporter_does(watched: Watched) -> None:
     watched.rig.network.traffic[watched.end(1)] = Counters(octets_in=1 << 40, errors_in=3)
     walked = subprocess.run(
@@ -158,7 +154,6 @@ def snmpd(tmp_path: Path) -> Iterator[int]:
 
 
 @pytest.mark.tools
-@pytest.mark.skipif(not shutil.which("snmpd"), reason="needs net-snmp")
 def test_the_exporter_reads_net_snmps_agent(snmpd: int, poe: Watched) -> None:
     """Interfaces of this machine, as the kernel tells them."""
     for _ in range(50):

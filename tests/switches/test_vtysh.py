@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import vtysh
+from lab import SECRETS
 
+from fleetctl.switches.platforms import platform
+from fleetctl.switches.secrets import Secrets
+from fleetctl.switches.session import RejectedLineError, Session, Target
 from standin.switches.device import Device
 from standin.switches.plane import MemoryNetwork
-from standin.switches.session import Session
+from standin.switches.session import Session as StandinSession
 from standin.switches.terminal import Terminal
 
 RECORDED: list[list[str]] = json.loads(vtysh.RECORD.read_text())
@@ -36,7 +41,7 @@ def shape(printed: str) -> list[str]:
 def standin_transcript(hostname: str) -> list[list[str]]:
     device = Device("ios", ("Loopback1", "Loopback2"), MemoryNetwork().plane("sw"), {}, lambda: 0.0)
     device.running.hostname = hostname
-    terminal = Terminal(Session(device, "admin"))
+    terminal = Terminal(StandinSession(device, "admin"))
     found = []
     for keys, _ in RECORDED:
         printed = ""
@@ -69,8 +74,31 @@ def test_the_stand_in_echoes_and_prompts_as_a_real_shell_does() -> None:
 
 @pytest.mark.tools
 @pytest.mark.root
-@pytest.mark.skipif(not vtysh.is_installed(), reason="needs Debian's package frr")
 def test_the_record_is_what_the_real_shell_does() -> None:
     then = [[keys, shape(text)[1:]] for keys, text in RECORDED[4:]]
     now = [[keys, shape(text)[1:]] for keys, text in vtysh.transcript()[4:]]
     assert now == then
+
+
+@pytest.mark.tools
+@pytest.mark.root
+def test_a_session_of_ours_configures_the_real_shell_and_notices_what_it_rejects(
+    tmp_path: Path,
+) -> None:
+    with vtysh.served() as server:
+        known = tmp_path / "known_switches"
+        known.write_text(server.known_hosts())
+        target = Target("sw1", "127.0.0.1", "admin", "switch_password", None, known, server.port)
+        session = Session(
+            target, platform("cisco_ios"), Secrets(SECRETS), hostnames=(vtysh.HOSTNAME,)
+        )
+        with session:
+            for line in ("configure terminal", f"hostname {vtysh.HOSTNAME}", "router bgp 65000"):
+                session.type(line)
+            session.type("neighbor 10.0.0.9 remote-as 65001")
+            with pytest.raises(RejectedLineError, match="it rejected `switchport mode access`: %"):
+                session.type("switchport mode access")
+            session.leave_configuration()
+            shown = session.ask("show running-config").splitlines()
+    told = (f"hostname {vtysh.HOSTNAME}", "router bgp 65000", " neighbor 10.0.0.9 remote-as 65001")
+    assert set(told) <= set(shown)
