@@ -15,24 +15,33 @@ from fleetctl.remote.faults import Fault
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet, Result
 
-_STARTED = "sed 's/.*) //' | cut -d' ' -f20 | grep -x '[0-9][0-9]*' | sort -n | sed -n '1p;$p'"
-"""Shell: when the oldest and the youngest of the processes whose /proc/PID/stat come in began, in
-ticks since the phone's start. Android shows an app its own only, and when the phone itself started
-not at all. The youngest is this look's own shell, or hardly younger: so it tells the time."""
+_OLDEST = """\
+read -r told </proc/$$/stat; set -- ${told##*) }
+youngest=${20} oldest=${20}
+while [ "${2:-0}" -gt 1 ] && read -r told </proc/$2/stat; do
+    set -- ${told##*) }
+    oldest=${20}
+done"""
+"""Shell: when this look's own shell and the oldest of its ancestors began, in ticks since the
+phone's start, as proc(5) gives them after the name in brackets. Android shows an app its own
+processes only, and when the phone itself started not at all: the ancestors end with the supervisor
+of the services, which the restarts of sshd leave alone. No program is started for it."""
 
 _TICKS_PER_SECOND = 100
 """Of /proc, on Android and Linux alike."""
 
 PROBE = f"""
-set -- $(cat /proc/[0-9]*/stat 2>/dev/null | {_STARTED})
+{{
+{_OLDEST}
+}} 2>/dev/null
 up=-
-[ -n "$2" ] && up=$(($2 - $1))
+[ -n "$youngest" ] && [ -n "$oldest" ] && up=$((youngest - oldest))
 echo "$(date +%s) $up $(od -An -v -tx1 -j12 -N8 {REVOCATIONS_FILE} 2>/dev/null)"
 cat phonerack/exporter/snapshot.json 2>/dev/null || true
 """
-"""Prints the phone's own time, for how long its oldest process has been running, and the version of
-its list of revoked keys on one line, then what its exporter last read. A bare phone has neither
-list nor exporter."""
+"""Prints the phone's own time, for how long what started this look has been running, and the
+version of its list of revoked keys on one line, then what its exporter last read. A bare phone has
+neither list nor exporter."""
 
 PROBE_LIMIT_SECONDS = 5.0
 
@@ -59,7 +68,7 @@ class Vitals:
     revocations: int | None = None
     """Version of its list of revoked keys."""
     up_seconds: float | None = None
-    """For how long the oldest of its processes has been running: all began anew after a restart."""
+    """For how long its services have been running: they began anew after a restart."""
     throttled: bool = False
     """Its sshd is there, and lets this machine wait."""
     hottest_celsius: float | None = None

@@ -73,8 +73,8 @@ class Contact:
     def after(
         self, reached: bool, now: float, why: str | None = None, up_seconds: float | None = None
     ) -> Contact:
-        """This contact after one more try. `up_seconds`: for how long what is oldest on the phone
-        has been running."""
+        """This contact after one more try. `up_seconds`: for how long the phone's services have
+        been running."""
         if not reached:
             missed = now if self.missed_since is None else self.missed_since
             return Contact(self.seen, missed, self.returned, why or self.why)
@@ -84,7 +84,7 @@ class Contact:
         return Contact(now, None, now if came_back else self.returned)
 
     def restarted(self, now: float, up_seconds: float | None) -> bool:
-        """Whether all that runs on the phone is younger than the last contact."""
+        """Whether what runs on the phone is younger than the last contact."""
         if self.seen is None or up_seconds is None:
             return False
         return up_seconds + RESTART_SLACK_SECONDS < now - self.seen
