@@ -95,13 +95,17 @@ class Connected:
         return switch_seconds / self.job.patience.timer_speed
 
     def _insist[Answer](self, settle: Callable[[], Answer], ends: float) -> Answer:
-        """Try until it works, as long as the switch may boot after its timer has ended."""
+        """Try until it works, as long as the switch may boot after its timer has ended.
+
+        A try that began before proves nothing, however long it took: another follows.
+        """
         until = ends + self._real(self.job.patience.boot_seconds)
         while True:
+            began = time.monotonic()
             try:
                 return settle()
             except (LostError, LoginError, NotYetError) as problem:
-                if time.monotonic() > until:
+                if began > until:
                     raise SwitchError(
                         self.name,
                         f"which configuration it has could not be seen: {problem.what}",

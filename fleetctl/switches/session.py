@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\r\0]")
+_NOTICES = re.compile(r"^\*\*\*.*$", re.MULTILINE)
+"""What an IOS prints on every terminal when a reload comes near; no prompt of anything."""
+
 _PROMPT = re.compile(r"[\w.-]+[>#]")
 
 
@@ -118,11 +122,9 @@ class Session:
             raise self._wrong_prompt(f"{prompt}#")
 
     def _log_in(self, log: SessionLog) -> None:
-        from netmiko import ConnectHandler
-
         target = self.target
         with self._explained("the login"):
-            self._connection = ConnectHandler(
+            self._connection = _driver(self.platform.name)(
                 device_type=self.platform.name,
                 host=target.address,
                 port=target.port,
@@ -137,13 +139,13 @@ class Session:
                 banner_timeout=self.patience.connect_seconds,
                 session_log=log,
             )
-            _notice_the_end(self._connection)
             if not self._connection.check_enable_mode():
                 self._enable()
 
     def _name_prompt(self, heard: str, problem: LostError) -> None:
         """Where something answered that is no switch, say what it said. Raises LostError."""
-        lines = [line.strip() for line in _ESCAPES.sub("", heard).splitlines() if line.strip()]
+        heard = _NOTICES.sub("", _ESCAPES.sub("", heard))
+        lines = [line.strip() for line in heard.splitlines() if line.strip()]
         # netmiko's last word stands behind the prompt.
         last = lines[-1].removesuffix("exit").strip() if lines else ""
         if last and not _PROMPT.match(last):
@@ -182,9 +184,6 @@ class Session:
         """Leave quickly; a switch that hangs is not waited for."""
         connection, self._connection = self._connection, None
         if connection is not None:
-            # netmiko's own disconnect would first ask for the prompt, which costs ten seconds
-            # when nobody answers.
-            connection.cleanup = lambda *_: None
             connection.disconnect()
 
     # --- commands -------------------------------------------------------------------------------
@@ -348,19 +347,25 @@ class Session:
         )
 
 
-def _notice_the_end(connection: Any) -> None:
-    """netmiko would go on reading from a session that has ended until its time is over."""
+@cache
+def _driver(name: str) -> Any:
+    """netmiko's class for a platform, but for what it does where nobody answers any more."""
+    from netmiko import ssh_dispatcher
     from netmiko.exceptions import ReadException
 
-    read = connection.read_channel
+    class Driver(ssh_dispatcher(name)):  # type: ignore[misc]
+        def read_channel(self) -> str:
+            # It would go on reading from a session that has ended until its time is over.
+            data: str = super().read_channel()
+            if not data and self.remote_conn.closed:
+                raise ReadException("the session has ended")
+            return data
 
-    def read_channel() -> str:
-        data: str = read()
-        if not data and connection.remote_conn.closed:
-            raise ReadException("the session has ended")
-        return data
+        def cleanup(self, command: str = "") -> None:
+            # It would ask for the prompt before it leaves, which costs ten seconds.
+            del command
 
-    connection.read_channel = read_channel
+    return Driver
 
 
 def _gist(text: str) -> str:

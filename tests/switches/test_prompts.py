@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -70,6 +71,28 @@ def test_a_wrong_prompt_is_refused_before_anything_is_sent(
     assert f"which is no prompt of its platform {name}; `sw1#` would be right" in str(answer)
     harmless = ("", "enable", "terminal", "show", "exit", "end")
     assert [line for line in there.lines if line.split(" ")[0] not in harmless] == []
+
+
+class Leaving(Stranger):
+    """Says that it goes down, and does, before it has shown any prompt."""
+
+    async def _answer(self, process: asyncssh.SSHServerProcess[str]) -> None:
+        process.stdout.write("\r\n***\r\n*** --- SHUTDOWN NOW ---\r\n***\r\n")
+        await asyncio.sleep(1)  # whoever logs in waits for a prompt by now
+        process.exit(0)
+
+
+def test_a_switch_that_goes_down_during_the_login_is_lost_and_no_stranger(lab: Make) -> None:
+    rig = lab()
+    there = Leaving("")
+    try:
+        known = rig.targets["sw1"].known_hosts
+        known.write_text(known.read_text() + there.known_hosts())
+        rig.targets["sw1"] = replace(rig.targets["sw1"], port=there.port)
+        (answer,) = rig.run()
+        assert "sw1: no answer to the login (the session has ended)" in str(answer)
+    finally:
+        there.close()
 
 
 @pytest.mark.parametrize("name", ["cisco_ios", "arista_eos"])
