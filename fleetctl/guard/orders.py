@@ -141,8 +141,13 @@ def _tell_not_cut(turn: Turn, order: Order, outlet: Outlet) -> None:
 
 
 def _cause(turn: Turn, outlet: Outlet) -> str:
-    latched = [name for name in outlet.phones if turn.phone(name).latch is not None]
-    return (latched or list(outlet.phones))[0]
+    """The phone in the greatest danger; the first of equals."""
+
+    def danger(name: str) -> tuple[bool, bool, int]:
+        phone = turn.phone(name)
+        return phone.latch is not None, phone.silent, phone.level
+
+    return max(outlet.phones, key=danger)
 
 
 # --- charging -------------------------------------------------------------------------------------

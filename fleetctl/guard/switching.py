@@ -52,7 +52,8 @@ def settle_outlet(turn: Turn, outlet: Outlet) -> None:
     order = turn.memory.orders.get(key)
     if order is None:
         _believe(turn, outlet, memory)
-    why = danger_of(turn, outlet) or heat_of(turn, outlet)
+    danger = danger_of(turn, outlet)
+    why = danger or heat_of(turn, outlet)
     if why:
         if order is not None and (order.on or not order.safety):
             # An order to the contrary may be half done: what the outlet is now, nobody knows.
@@ -60,12 +61,24 @@ def settle_outlet(turn: Turn, outlet: Outlet) -> None:
             del turn.memory.orders[key]
         if order is None and memory.on:
             turn.memory.orders[key] = Order(why, turn.now, safety=True)
+            if memory.distrust:
+                _call_anew(turn, outlet)
+        elif order is not None and danger is not None and order.why != danger:
+            order.why, order.told = danger, False
+            _call_anew(turn, outlet)
         return
     if order is not None:
         if order.safety:
             del turn.memory.orders[key]
         return
     _charge(turn, outlet, memory)
+
+
+def _call_anew(turn: Turn, outlet: Outlet) -> None:
+    """What a person was told of its power, of charging or of lesser heat, is too little now."""
+    for name in outlet.phones:
+        for what in ("power-not-cut", "unverified"):
+            turn.memory.calls.pop(f"{what}:{name}", None)
 
 
 def _believe(turn: Turn, outlet: Outlet, memory: OutletMemory) -> None:

@@ -151,6 +151,41 @@ def test_a_hub_that_lies_calls_a_person_in_time_and_is_told_again() -> None:
     assert calls(desk) == ["power-not-cut", "latched"]
 
 
+def test_who_was_called_for_a_hot_phone_is_called_again_when_it_is_in_danger() -> None:
+    desk = Desk()
+    desk.lying.add("a")
+    desk.celsius["phone001"] = 46.0
+    desk.go(CALL_AFTER_SECONDS + 2)
+    assert [call.message.partition(";")[0] for call in desk.said(Call)] == [
+        "phone001 has 46.0 °C without a job"
+    ]
+    desk.celsius["phone001"] = 51.0
+    desk.go(2)
+    assert calls(desk) == ["power-not-cut", "power-not-cut"]
+    message = desk.said(Call)[-1].message
+    assert message.startswith("phone001: its battery had 51.0 °C (limit 50)"), message
+    desk.go(600)
+    assert len(calls(desk)) == 2, "once is enough"
+
+
+def test_who_was_called_for_charging_is_called_again_when_a_phone_is_in_danger() -> None:
+    desk = Desk(percent=(50.0, 90.0, 90.0))
+    desk.broken.add("strip")
+    desk.go(120)
+    assert calls(desk) == ["power-not-cut"]
+    assert "it is not used for charging" in desk.said(Call)[0].message
+    desk.celsius["phone003"] = 46.0
+    desk.go(CALL_AFTER_SECONDS + 2)
+    assert [call.phones for call in desk.said(Call)] == [("phone002",), ("phone003",)]
+    assert "phone003 has 46.0 °C without a job" in desk.said(Call)[-1].message
+    desk.celsius["phone003"] = 51.0
+    desk.go(2)
+    assert calls(desk) == ["power-not-cut"] * 3
+    desk.go(5, phone002="its plug is loose")
+    open_calls = [call.phone for call in desk.memory.calls.values()]
+    assert open_calls == ["phone003"], "the other one still has power"
+
+
 def test_a_phone_that_says_nothing_after_a_cut_is_unverified() -> None:
     desk = Desk()
     desk.celsius["phone001"] = 51.0
