@@ -103,15 +103,10 @@ def spread(flows: Sequence[Flow]) -> Spread | None:
     return Spread(2 * len(flows), statistics.fmean(carried), deviation, len(carried))
 
 
-def slow_phones(
-    flows: Sequence[Flow], nominal_mbits: float, link_mbits: Mapping[str, int | None]
-) -> dict[str, str]:
-    """Phones whose link is below full speed, with its class.
+def _best(flows: Sequence[Flow]) -> tuple[dict[str, float], dict[str, set[str]]]:
+    """What each phone carried in the best of its flows in Mb/s, and whom it was measured with.
 
-    A slow phone makes both its flows slow, its partner only the one; so a phone is as fast as the
-    best of its flows. What the switch says of the link (`link_mbits`) tells a slow link from a
-    fast one with something slow behind it, and which of two phones is slow that were measured with
-    each other only; else both stand under one name.
+    A slow phone makes all its flows slow, its partners only the one.
     """
     best: dict[str, float] = {}
     partners: dict[str, set[str]] = {}
@@ -123,6 +118,33 @@ def slow_phones(
             ):
                 best[name] = max(best.get(name, 0.0), flow.goodput_mbits)
                 partners.setdefault(name, set()).add(other)
+    return best, partners
+
+
+def second_looks(flows: Sequence[Flow], nominal_mbits: float) -> list[Pair]:
+    """Phones that may be slow because their partners are, each with one that is known to be fast.
+
+    Where nobody is fast there is nobody to compare with.
+    """
+    best, partners = _best(flows)
+    fast = [name for name in best if link_class(best[name], nominal_mbits) == "full speed"]
+    return [
+        Pair(name, fast[0])
+        for name in best
+        if fast and name not in fast and not partners[name] & set(fast)
+    ]
+
+
+def slow_phones(
+    flows: Sequence[Flow], nominal_mbits: float, link_mbits: Mapping[str, int | None]
+) -> dict[str, str]:
+    """Phones whose link is below full speed, with its class.
+
+    A phone is as fast as the best of its flows. What the switch says of the link (`link_mbits`)
+    tells a slow link from a fast one with something slow behind it, and which of two phones is
+    slow that were measured with each other only; else both stand under one name.
+    """
+    best, partners = _best(flows)
     found = {}
     for name, goodput in best.items():
         kind = link_class(goodput, nominal_mbits)

@@ -1,4 +1,4 @@
-"""Phones' links by what the switch exporter has recorded: speed, flaps and errors."""
+"""Phones' links: what the switch exporter has recorded of them, and what switches answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import urllib.parse
 import urllib.request
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
@@ -78,20 +78,49 @@ def recent(
     return {phone: LinkCounters(**values) for phone, values in rows.items()} or None
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a switch answered about one phone's link; None is what it did not tell."""
+
+    speed_mbits: int | None = None
+    full_duplex: bool | None = None
+
+
+def with_asked(
+    counted: Mapping[str, LinkCounters] | None, asked: Mapping[str, Asked]
+) -> dict[str, LinkCounters]:
+    """Records of links, with the present where the switch itself was asked about it."""
+    links = dict(counted or {})
+    for name, now in asked.items():
+        link = links.get(name, LinkCounters())
+        if now.speed_mbits is not None:
+            link = replace(link, speed_bytes=float(now.speed_mbits * BYTES_A_MEGABIT))
+        if now.full_duplex is not None:
+            link = replace(link, full_duplex=float(now.full_duplex))
+        links[name] = link
+    return links
+
+
 def unknown(
-    rack: Rack, links: Mapping[str, LinkCounters] | None, names: Iterable[str]
+    rack: Rack,
+    counted: Mapping[str, LinkCounters] | None,
+    names: Iterable[str],
+    asked: Mapping[str, Asked] | None = None,
 ) -> str | None:
-    """Why nothing is known of the links of `names`, or some of them; None where all is told.
+    """Why nothing is recorded of the links of `names`, or some of them; None where all is told.
 
     Switches that are not managed are expected to say nothing.
     """
     managed = {item.name for item in rack.switches.values() if item.platform != "unmanaged"}
     silent = [
-        name for name in names if rack.phones[name].switch in managed and name not in (links or {})
+        name
+        for name in names
+        if rack.phones[name].switch in managed and name not in (counted or {})
     ]
     if not silent:
         return None
-    what = f"speed, duplex, errors and flaps of {fold(silent)} are not known"
+    present = "" if set(silent) <= set(asked or {}) else "speed, duplex, "
+    what = f"{present}errors and flaps of {fold(silent)} are not known"
     if not rack.network.snmp_community:
         return f"{what}: `network:` in the rack file has no `snmp:` (docs/switches.md)"
     return f"{what}: the switch exporter has recorded nothing of them yet"

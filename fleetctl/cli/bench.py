@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fleetctl.bench.links import Spread
     from fleetctl.bench.report import NetReport
+    from fleetctl.checks.links import Asked
 
 
 @click.group()
@@ -71,7 +72,8 @@ def net(
 ) -> int:
     """Measure the network between NODES, else all phones that no job has.
 
-    Every phone sends to the next in the ring by itself, then more and more pairs at the same time.
+    Every phone sends to the next in the ring by itself, a slow one to a fast one too; then more and
+    more pairs at the same time.
     Links below full speed are named with their class, with what the switches say of them: speed,
     duplex, errors and flaps of the last hour; and pairs between which packets of the rack's MTU
     are lost. The phones are held meanwhile. Ends with 3 when something is not right.
@@ -90,9 +92,9 @@ def net(
     names = _idle(app, nodes)
     run = f"bench-net-{os.getpid()}"
     with held(app.state, app.paths.runs, run, names, "fleetctl bench net"):
-        links, odd = _links(app, names, login if switches else None, say)
+        asked = _asked(app, names, login, say) if switches else {}
         nominal = nominal_mbits or usual_mbits(app.paths)
-        report = asyncio.run(_measure(app, names, seconds, nominal, links, odd, say))
+        report = asyncio.run(_measure(app, names, seconds, nominal, asked, say))
     if figure:
         _draw(report, earlier, figure)
     if output == "json":
@@ -115,35 +117,17 @@ def _idle(app: App, nodes: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _links(
-    app: App, names: Sequence[str], login: SwitchOptions | None, say: Callable[[str], None]
-) -> tuple[dict[str, int | None], dict[str, str]]:
-    """Speed of each phone's link in Mb/s and links at half duplex, as far as switches tell."""
-    from fleetctl.rack.model import Switch
-    from fleetctl.switches.errors import SwitchError
+def _asked(
+    app: App, names: Sequence[str], login: SwitchOptions, say: Callable[[str], None]
+) -> dict[str, Asked]:
+    """What the managed switches say of the links of `names`, as far as they tell."""
+    from fleetctl.checks.links import Asked
     from fleetctl.switches.ports import PortControl
 
-    speeds: dict[str, int | None] = {}
-    odd: dict[str, str] = {}
-    if login is None:
-        return speeds, odd
-    phones = [app.rack.phones[name] for name in names]
-    managed: list[Switch] = [
-        switch for switch in app.rack.switches.values() if switch.platform != "unmanaged"
-    ]
-    control = PortControl(login.switches(app))
-    for switch in managed:
-        here = {phone.port: phone.name for phone in phones if phone.switch == switch.name}
-        try:
-            states = control.read(switch.name, [port for port in here if port]) if here else {}
-        except SwitchError as problem:
-            say(f"{problem}; the links of its phones are not known")
-            continue
-        for port, state in states.items():
-            speeds[here[port]] = state.speed_mbits
-            if state.full_duplex is False:
-                odd[here[port]] = "half duplex"
-    return speeds, odd
+    found, problems = PortControl(login.switches(app)).links(names)
+    for problem in problems.values():
+        say(f"{problem}; the links of its phones are not known")
+    return {name: Asked(state.speed_mbits, state.full_duplex) for name, state in found.items()}
 
 
 async def _measure(
@@ -151,14 +135,20 @@ async def _measure(
     names: Sequence[str],
     seconds: float,
     nominal_mbits: float,
-    links: dict[str, int | None],
-    odd: dict[str, str],
+    asked: dict[str, Asked],
     say: Callable[[str], None],
 ) -> NetReport:
-    from fleetctl.bench.links import disjoint_pairs, ring_pairs, slow_phones, spread, steps
+    from fleetctl.bench.links import (
+        disjoint_pairs,
+        ring_pairs,
+        second_looks,
+        slow_phones,
+        spread,
+        steps,
+    )
     from fleetctl.bench.net import Network
     from fleetctl.bench.report import NetReport
-    from fleetctl.checks.links import recent
+    from fleetctl.checks.links import recent, with_asked
     from fleetctl.remote import Fleet
 
     ring, apart = ring_pairs(app.rack, names), disjoint_pairs(app.rack, names)
@@ -167,8 +157,10 @@ async def _measure(
         network = Network(app.rack, fleet, say)
         mtu = await network.mtu(ring)
         alone = await network.alone(ring, seconds)
+        alone += await network.alone(second_looks(alone, nominal_mbits), seconds)
         rounds = [await network.together(apart[:count], seconds) for count in steps(len(apart))]
-    trouble = {name: told.trouble for name, told in (counted or {}).items() if told.trouble}
+    told = with_asked(counted, asked)
+    links = {name: link.speed_mbits for name, link in asked.items()}
     flows = [*alone, *(flow for flows in rounds for flow in flows)]
     return NetReport(
         rack=app.rack.name,
@@ -178,7 +170,7 @@ async def _measure(
         spreads=[found for flows in rounds if (found := spread(flows))],
         mtu={str(pair): problem for pair, problem in mtu.items()},
         slow=slow_phones(alone, nominal_mbits, links),
-        trouble={**odd, **{name: told for name, told in trouble.items() if name in names}},
+        trouble={name: told[name].trouble for name in names if name in told and told[name].trouble},
         counters=counted is not None,
         links=links,
         failed=[flow.problem for flow in flows if flow.problem],

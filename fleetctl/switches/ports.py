@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from fleetctl.rack import Phone
@@ -51,6 +52,32 @@ class PortControl:
             )
         self.switches.managed([phone.switch])
         return phone.switch, phone.port
+
+    def links(self, names: Iterable[str]) -> tuple[dict[str, PortState], dict[str, SwitchError]]:
+        """Ports of the phones `names` at managed switches, which are asked side by side; and why
+        some could not be asked, by switch."""
+        places: dict[str, dict[int, str]] = {}
+        managed = {switch.name for switch in self.switches.managed()}
+        for phone in map(self.switches.rack.phones.__getitem__, names):
+            if phone.switch in managed and phone.port:
+                places.setdefault(str(phone.switch), {})[phone.port] = phone.name
+
+        def one(switch: str) -> dict[int, PortState] | SwitchError:
+            try:
+                return self.read(switch, list(places[switch]))
+            except SwitchError as problem:
+                return problem
+
+        with ThreadPoolExecutor(max_workers=max(1, len(places))) as workers:
+            answers = dict(zip(places, workers.map(one, places), strict=True))
+        found = {
+            places[switch][port]: state
+            for switch, answer in answers.items()
+            if not isinstance(answer, SwitchError)
+            for port, state in answer.items()
+        }
+        problems = {name: item for name, item in answers.items() if isinstance(item, SwitchError)}
+        return found, problems
 
     def read(self, switch: str, ports: Sequence[int]) -> dict[int, PortState]:
         """What `switch` says of `ports`. Raises SwitchError."""

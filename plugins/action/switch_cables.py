@@ -1,4 +1,4 @@
-"""Ask the rack's switches where phones are plugged in. Runs on the controller, inside Ansible.
+"""Ask switches where phones are plugged in, and how. Runs on the controller, inside Ansible.
 
 An action and no module, for the reason that `switch_config` is one: passwords are looked up here,
 and are never the arguments of anything.
@@ -20,15 +20,17 @@ from fleetctl.errors import FleetError
 from fleetctl.rack import RackPaths, load_rack
 from fleetctl.switches.cabling import compare
 from fleetctl.switches.fleet import Switches
+from fleetctl.switches.ports import PortControl
 from fleetctl.switches.secrets import environment, variables
 from fleetctl.switches.wiring import look
 
 DOCUMENTATION = r"""
 name: switch_cables
-short_description: Compare where phones are plugged in with the rack file
+short_description: Compare where phones are plugged in with the rack file, and read their links
 description:
   - Reads MAC tables and LLDP neighbours of every managed switch of the rack, and changes nothing.
-  - Returns C(notes), one sentence for each thing that is not as the rack file says or not known.
+  - Returns C(notes), one sentence for each thing that is not as the rack file says or not known,
+    and C(links), speed in Mb/s and duplex of each phone's link as far as switches tell.
 options:
   rack_file:
     description: The rack file.
@@ -69,9 +71,18 @@ class ActionModule(ActionBase):
             rack = load_rack(arguments["rack_file"])
             fleet = Switches(rack, RackPaths(rack.name), sources, port=arguments["port"])
             notes = _notes(fleet, arguments["phones"]) if fleet.managed() else []
+            # Who could not be asked stands in the notes already.
+            links, _ = PortControl(fleet).links(arguments["phones"])
         except FleetError as problem:
             raise AnsibleActionFail(str(problem)) from None
-        return result | {"changed": False, "notes": notes}
+        return result | {
+            "changed": False,
+            "notes": notes,
+            "links": {
+                name: {"speed_mbits": state.speed_mbits, "full_duplex": state.full_duplex}
+                for name, state in links.items()
+            },
+        }
 
 
 def _notes(fleet: Switches, phones: list[str]) -> list[str]:

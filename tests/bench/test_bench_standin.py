@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.standin
 
-PHONES = ("phone001", "phone002", "phone004")
-SLOW = "phone004"
+PHONES = ("phone001", "phone002", "phone003", "phone004")
+SLOW, HUB = "phone004", "phone002"
 
 
 def bench(rack: RackUnderTest, *options: str) -> dict[str, Any]:
@@ -33,10 +33,11 @@ def test_pairs_are_measured_and_a_slow_link_is_named(
 ) -> None:
     figure = tmp_path / "net.svg"
     provisioned_rack.fleetctl("standin", "fault", SLOW, "100mbit")
+    provisioned_rack.fleetctl("standin", "fault", HUB, "300mbit")
     try:
         found = bench(provisioned_rack, "--figure", str(figure))
     finally:
-        provisioned_rack.fleetctl("standin", "heal", SLOW)
+        provisioned_rack.fleetctl("standin", "heal", f"{SLOW},{HUB}")
     assert found["failed"] == []
     assert found["mtu"] == {}
     flows = {(flow["sender"], flow["receiver"]): flow["goodput_mbits"] for flow in found["alone"]}

@@ -17,6 +17,7 @@ from fleetctl.bench.links import (
     link_class,
     payload_bytes,
     ring_pairs,
+    second_looks,
     slow_phones,
     spread,
     steps,
@@ -97,6 +98,30 @@ def test_of_two_phones_only_the_switch_can_tell_which_is_slow() -> None:
     }
     assert slow_phones(pair, 1000, {}) == {"a or b": what}
     assert slow_phones([flow("a", "b", 940.0)], 1000, {}) == {}
+
+
+def test_a_phone_between_two_slow_ones_is_measured_with_a_fast_one_and_cleared() -> None:
+    ring = [
+        *(flow("a", "b", 300.0), flow("b", "c", 300.0), flow("c", "d", 94.0)),
+        *(flow("d", "e", 94.0), flow("e", "f", 940.0), flow("f", "a", 940.0)),
+    ]
+    # b and d are slow; c is between them, and a and e were fast with f.
+    assert second_looks(ring, 1000) == [Pair("c", "a")]
+    assert "c" in slow_phones(ring, 1000, {})
+    assert slow_phones([*ring, flow("c", "a", 940.0)], 1000, {}) == {
+        "b": "USB 2 hub: carries 300 of 1000 Mb/s",
+        "d": "100 Mb/s link: carries 94 of 1000 Mb/s",
+    }
+
+
+def test_of_a_slow_pair_each_is_measured_with_somebody_fast_if_there_is_anybody() -> None:
+    pairs = [flow("a", "b", 94.0), flow("c", "d", 940.0)]
+    assert second_looks(pairs, 1000) == [Pair("a", "c"), Pair("b", "c")]
+    looked = [*pairs, flow("a", "c", 940.0), flow("b", "c", 94.0)]
+    assert slow_phones(looked, 1000, {}) == {"b": "100 Mb/s link: carries 94 of 1000 Mb/s"}
+    assert second_looks(looked, 1000) == []
+    assert second_looks(pairs[:1], 1000) == []
+    assert second_looks(pairs[1:], 1000) == []
 
 
 def test_a_flow_that_failed_names_nobody_as_slow() -> None:

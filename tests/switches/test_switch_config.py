@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -159,10 +160,11 @@ LOOK = """\
     - switch_cables: {rack_file: "{{ rack_file }}", phones: [phone001], port: PORT}
       register: cables
     - ansible.builtin.debug: {msg: "{{ cables.notes }}"}
+    - ansible.builtin.debug: {msg: "links {{ cables.links | to_json }}"}
 """
 
 
-def test_the_verify_phase_asks_the_switches_where_phones_are_plugged_in(
+def test_the_verify_phase_asks_the_switches_where_phones_are_plugged_in_and_how(
     playbook: Callable[[str], tuple[Any, Playbook]], tmp_path: Path
 ) -> None:
     rig, play = playbook("arista_eos")
@@ -173,6 +175,8 @@ def test_the_verify_phase_asks_the_switches_where_phones_are_plugged_in(
     ports = [port.interface for port in rig.job("sw1").intent.ports]
     rig.network.hosts.clear()
     rig.network.hosts["02:00:5e:10:00:01"] = End("sw1", ports[2])
+    rig.network.hosts["02:00:5e:10:00:99"] = End("sw1", ports[0])
+    rig.network.speeds[End("sw1", ports[0])] = 100
     book = tmp_path / "look.yml"
     book.write_text(LOOK.replace("PORT", str(play.port)))
     before = rig.settings()
@@ -180,6 +184,8 @@ def test_the_verify_phase_asks_the_switches_where_phones_are_plugged_in(
     assert done.returncode == 0, done.stdout + done.stderr
     told = " ".join(done.stdout.split())
     assert "phone001 is at port 3 of sw1 instead of port 1 of sw1" in told
+    links = json.dumps({"phone001": {"speed_mbits": 100, "full_duplex": True}})
+    assert links in told.replace('\\"', '"')
     assert "changed=0" in told
     assert PASSWORD not in done.stdout + done.stderr
     assert rig.settings() == before
