@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fleetctl.plan.cost import ring_terms
+
 
 @dataclass(frozen=True, slots=True)
 class RingSample:
@@ -28,7 +30,7 @@ class LinkFit:
     samples: int
 
     def ring_seconds(self, phones: int, size_bytes: float) -> float:
-        steps, traffic = _terms(phones, size_bytes)
+        steps, traffic = ring_terms(phones, size_bytes)
         return steps * self.alpha_seconds + traffic / self.bytes_per_second
 
 
@@ -37,7 +39,7 @@ def fit_ring(samples: Iterable[RingSample]) -> LinkFit:
 
     Neither is negative. Raises ValueError when the samples do not tell the two apart.
     """
-    rows = [(*_terms(s.phones, s.bytes), s.seconds) for s in samples if s.phones > 1]
+    rows = [(*ring_terms(s.phones, s.bytes), s.seconds) for s in samples if s.phones > 1]
     if any(seconds <= 0 for *_, seconds in rows):
         raise ValueError("an all-reduce took no time at all")
     scaled = [(steps / seconds, traffic / seconds) for steps, traffic, seconds in rows]
@@ -51,11 +53,6 @@ def fit_ring(samples: Iterable[RingSample]) -> LinkFit:
     errors = [steps * alpha + traffic * inverse - 1 for steps, traffic in scaled]
     error = math.sqrt(statistics.fmean(e * e for e in errors))
     return LinkFit(alpha, 1 / inverse, error, len(rows))
-
-
-def _terms(phones: int, size_bytes: float) -> tuple[float, float]:
-    """What α and 1/B are multiplied with."""
-    return 2 * (phones - 1), 2 * (phones - 1) / phones * size_bytes
 
 
 _SINGULAR = 1e-9

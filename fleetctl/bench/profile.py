@@ -52,7 +52,10 @@ def _compute(bench: ComputeBench, run: str) -> tuple[ComputeProfile, ...]:
             input=time.case.input,
             batch=time.case.batch,
             threads=time.case.threads,
+            forward_seconds=time.forward_seconds,
+            backward_seconds=time.backward_seconds,
             step_seconds=time.step_seconds,
+            gradient_bytes=time.gradient_bytes,
             time=bench.provenance.time,
             run=run,
         )

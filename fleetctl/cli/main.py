@@ -28,6 +28,7 @@ COMMANDS = {
     "jobs": "List jobs: why they wait, how they end, what they cost.",
     "launch": "Run a job on phones.",
     "logs": "Show the output of a run.",
+    "plan": "Forecast a job: how many phones are worth it, how long.",
     "power": "Show what feeds phones, and switch it off and on.",
     "provision": "Bring phones, services, switches to what the rack file says.",
     "report": "Make a page of a run: figures, events, cost.",

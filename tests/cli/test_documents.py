@@ -61,6 +61,7 @@ ELSEWHERE = {
     "data add": "needs a data set",
     "data check": "needs a data set",
     "enroll": "needs adb",
+    "plan": "needs a data set and a profile; tests/cli/test_plan_command.py keeps its keys",
     "power": "waits for what phones say of their plugs",
     "provision site": "needs Ansible; its history is here",
     "provision switches": "needs switches",

@@ -113,6 +113,8 @@ class ComputeTime:
     burst_step_seconds: float
     celsius_before: float | None
     celsius_after: float | None
+    gradient_bytes: int | None = None
+    """Of all parameters that learn, as float32."""
 
     @property
     def images_per_second(self) -> float:

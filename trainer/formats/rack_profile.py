@@ -29,7 +29,8 @@ class LinkProfile:
 
 @dataclass(frozen=True, slots=True)
 class ComputeProfile:
-    """A sustained training step of one phone by itself, without exchange."""
+    """A sustained training step of one phone by itself, without exchange. What of `step_seconds`
+    is neither forward nor backward is the optimiser's."""
 
     phone: str
     device: str
@@ -37,7 +38,11 @@ class ComputeProfile:
     input: Input
     batch: int
     threads: int
+    forward_seconds: float
+    backward_seconds: float
     step_seconds: float
+    gradient_bytes: int | None
+    """What phones exchange in each iteration; None where it was not counted."""
     time: float
     run: str
 
@@ -65,4 +70,4 @@ class RackProfile(Document):
     links: tuple[LinkProfile, ...] = ()
     compute: tuple[ComputeProfile, ...] = ()
     memory: tuple[MemoryProfile, ...] = ()
-    version: Literal[1] = 1
+    version: Literal[2] = 2

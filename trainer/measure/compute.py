@@ -173,6 +173,7 @@ def _case(case: ComputeCase, spec: ComputeSpec, device: torch.device) -> Compute
         burst_step_seconds=median(step.total for step in steps[:_BURST_STEPS]),
         celsius_before=before,
         celsius_after=celsius(),
+        gradient_bytes=4 * sum(p.numel() for p in trainee.model.parameters() if p.requires_grad),
     )
 
 
