@@ -44,9 +44,10 @@ class Store:
         self._text = order.manifest.encode()
         self.manifest = DataManifest.from_json(self._text, MANIFEST)
         self.folder = root / order.name
-        self._hidden = f".{order.name}."
         version = hashlib.sha256(self._text).hexdigest()[:16]
-        self.part = root / f"{self._hidden}{version}.part"
+        self.part = root / f".{order.name}.{version}.part"
+        # Not of a data set whose name goes on after the dot.
+        self._versions = f".{order.name}.{'?' * len(version)}.*"
         for shard in self.manifest.shards:
             if Path(shard.file).name != shard.file:
                 raise StoreError(f"{shard.file!r} is no name of a file in one folder")
@@ -60,7 +61,7 @@ class Store:
 
     def prepare(self) -> None:
         """Remove what other versions, and a broken off staging of this one, left half done."""
-        for path in self.part.parent.glob(f"{self._hidden}*"):
+        for path in self.part.parent.glob(self._versions):
             if path != self.part:
                 shutil.rmtree(path, ignore_errors=True)
         whole = {shard.file for shard in self.manifest.shards}

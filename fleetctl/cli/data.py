@@ -1,4 +1,4 @@
-"""`fleetctl data add|list|check`"""
+"""`fleetctl data add|list|check|remove`"""
 
 from __future__ import annotations
 
@@ -166,6 +166,58 @@ def check_data(
         context.exit(ExitCode.NONE_REACHABLE)
     if poor:
         context.exit(ExitCode.SOME_PHONES_FAILED)
+
+
+@command.command("remove")
+@click.argument("name")
+@nodes_argument
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@pass_app
+def remove_data(
+    app: App, name: str, nodes: tuple[str, ...], yes: bool, output: str
+) -> ExitCode | None:
+    """Remove data set NAME from all phones that hold it and from here, or from NODES only.
+
+    Here it stays as long as a phone that holds it does not answer, so that the same call removes
+    the rest later; a phone that never returns is forgotten by `playbooks/retire.yml`. A data set
+    that a run or a queued job trains on is not removed (exit code 5).
+    """
+    from fleetctl.cli.output import print_json, progress
+    from fleetctl.jobs.removal import remove_from_phones, require_unused
+    from fleetctl.provision import data
+    from fleetctl.remote import Fleet
+    from fleetctl.serve.queue import Queue, names_of
+
+    asked = app.select(nodes) if nodes else None
+    holders = {phone for phone, of in _holders(app) if of == name}
+    here = (app.paths.data / name).is_dir()
+    if not here and not holders:
+        raise data.DataSetError(f"there is no data set {name!r}, here or on a phone")
+    with Queue(app.paths.queue_db) as queue:
+        require_unused(name, app.paths.runs, names_of(queue.jobs()))
+    phones = asked or [phone for phone in app.rack.phones if phone in holders]
+    where = [f"{len(phones)} phones"] if phones else []
+    where += ["this controller"] if here and not nodes else []
+    if not yes:
+        click.confirm(f"Remove data set {name} from {' and '.join(where)}?", err=True, abort=True)
+
+    async def removed() -> dict[str, PhoneError | str]:
+        async with Fleet(app.rack, app.paths) as fleet:
+            return await remove_from_phones(fleet, app.state, name, phones)
+
+    failed = {phone: str(why) for phone, why in asyncio.run(removed()).items()} if phones else {}
+    gone = not nodes and not failed and data.remove(name, app.paths.data)
+    if output == "json":
+        told = {phone: {"problem": failed.get(phone)} for phone in phones}
+        print_json({"data": name, "phones": told, "controller": gone})
+    for why in failed.values():
+        progress().print(f"not removed: {why}")
+    if failed:
+        app.note_failed("data remove", failed)
+        all_failed = len(failed) == len(phones)
+        return ExitCode.NONE_REACHABLE if all_failed else ExitCode.SOME_PHONES_FAILED
+    return None
 
 
 async def _ask_phones(

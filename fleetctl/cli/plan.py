@@ -43,6 +43,7 @@ def command(app: App, job_file: Path, nodes: tuple[str, ...], output: str) -> No
     from fleetctl.plan import forecast as planner
     from trainer.formats import Input
 
+    asked = app.select(nodes) if nodes else None
     job = read_job(job_file)
     if job.train is None or job.command is not None:
         raise JobError(
@@ -52,8 +53,8 @@ def command(app: App, job_file: Path, nodes: tuple[str, ...], output: str) -> No
     profile = profiles.read(app.paths.dir / profiles.PROFILE_FILE, app.rack.name)
     manifest = staging.read_data(app.paths.data, job.train.data).manifest
     given = Input(manifest.shape, manifest.classes)
-    wanted = nodes or (() if (job.phones or "").isdigit() else tuple(filter(None, [job.phones])))
-    phones = _measured(app, job.train, profile, manifest, app.select(wanted))
+    named = [job.phones] if job.phones and not job.phones.strip().isdigit() else []
+    phones = _measured(app, job.train, profile, manifest, asked or app.select(named))
     counts = _counts(min(len(phones), job.train.global_batch))
     plans = [_plan(app, job.train, phones[:count], manifest) for count in counts]
     forecasts = [planner.forecast(plan, profile, given) for plan in plans]

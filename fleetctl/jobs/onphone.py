@@ -166,6 +166,16 @@ def data_part(name: str, manifest_sha256: str) -> str:
     return f"{DATA}/.{name}.{manifest_sha256[:16]}.part"
 
 
+def remove_data(name: str) -> str:
+    """Of every version, in its place and on its way; that no other's name begins like it is the
+    length of a checksum's part."""
+    there, version = shlex.quote(name), "?" * 16
+    return (
+        f"cd {DATA} 2>/dev/null || exit 0; "
+        f"rm -rf -- {there} .{there}.{version}.part .{there}.{version}.old"
+    )
+
+
 def staged_bytes(run: str) -> str:
     """Shell on any phone: how many bytes its rank of a staging has got."""
     return f"cat {folder(run, stage=True)}/rank-*.bytes 2>/dev/null || true"

@@ -112,6 +112,21 @@ def add(wish: Wish, data_folder: Path, progress: Progress = _quiet) -> tuple[Dat
     return inspect(folder), True
 
 
+def remove(name: str, data_folder: Path) -> bool:
+    """Remove a data set at one moment; whether it was there. Raises DataSetError."""
+    if not _NAME.fullmatch(name) or not (data_folder / name).is_dir():
+        return False
+    with _alone(data_folder):
+        gone = data_folder / f".{name}.gone"
+        shutil.rmtree(gone, ignore_errors=True)
+        try:
+            (data_folder / name).rename(gone)
+        except OSError as error:
+            raise DataSetError(f"{data_folder / name}: {error.strerror}") from error
+        shutil.rmtree(gone, ignore_errors=True)
+    return True
+
+
 def list_all(data_folder: Path, *, full: bool = False) -> list[DataSet]:
     """All data sets below `data_folder`, by name, the damaged ones with their problem."""
     folders = sorted(path for path in data_folder.glob("*") if path.is_dir())

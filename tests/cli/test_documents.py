@@ -60,6 +60,7 @@ ELSEWHERE = {
     "check cables": "needs switches",
     "data add": "needs a data set",
     "data check": "needs a data set",
+    "data remove": "needs a data set; tests/cli/test_data_remove.py has its keys",
     "enroll": "needs adb",
     "plan": "needs a data set and a profile; tests/cli/test_plan_command.py keeps its keys",
     "power": "waits for what phones say of their plugs",

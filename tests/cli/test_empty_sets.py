@@ -22,6 +22,8 @@ BESIDE = {
     "bench compute": ["--models", "digits-cnn", "--image", "1x8x8"],
     "bench scaling": ["--models", "digits-cnn", "--image", "1x8x8"],
     "data check": ["digits"],
+    "data remove": ["digits"],
+    "plan": ["job.yml"],
 }
 """What a command wants beside NODES."""
 
@@ -48,7 +50,8 @@ def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("command", takers())
 def test_an_empty_set_is_bad_input(rack: Path, command: str) -> None:
     beside = BESIDE.get(command, [])
-    words = [*beside, "@drained"] if command == "data check" else ["@drained", *beside]
+    options = any(word.startswith("-") for word in beside)
+    words = ["@drained", *beside] if options else [*beside, "@drained"]
     done = CliRunner().invoke(cli, [*command.split(), *words])
     assert done.exit_code == ExitCode.BAD_INPUT, done.output
     assert "@drained is an empty node set: no phone is in it now." in done.output

@@ -37,6 +37,15 @@ def placed(root: Path, source: Path) -> Store:
     return store
 
 
+def test_a_set_whose_name_goes_on_after_a_dot_keeps_what_is_on_its_way(tmp_path, source) -> None:
+    version = "0123456789abcdef"
+    other, old = (tmp_path / "phone" / f".{name}.{version}.part" for name in ("d.b", "d"))
+    other.mkdir(parents=True)
+    old.mkdir()
+    Store(tmp_path / "phone", order_of(source)).prepare()
+    assert [path.name for path in (tmp_path / "phone").iterdir()] == [other.name]
+
+
 def test_an_incomplete_version_takes_no_place_and_the_old_one_stays(tmp_path, source) -> None:
     old = placed(tmp_path / "phone", source)
     before = {path.name: path.read_bytes() for path in old.folder.iterdir()}
