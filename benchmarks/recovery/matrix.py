@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -55,6 +55,10 @@ EPOCHS = {"slow": 60}
 ITERATIONS = 600
 END_LIMIT_SECONDS = 420.0
 
+COMPARED = 50
+"""Iterations after each recovery whose losses are held against those of an undisturbed run:
+rounding of sums in another order grows with the iterations."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -75,6 +79,9 @@ class Cell:
     recovered_seconds: float | None
     """From there to the next iteration."""
     lost_iterations: int | None
+    deviation: float | None
+    """How far losses after a recovery were from those of an undisturbed run, at most, as a part of
+    the first loss of all; None where nothing had to begin again."""
     finished: bool
     left_over: tuple[str, ...]
     """Phones on which a process of the run was found afterwards."""
@@ -237,8 +244,31 @@ def launched(
                 process.wait()
 
 
-def play(rack: Rack, paths: RackPaths, kind: str, moment: int) -> Cell:
-    """One cell of the matrix."""
+def undisturbed(rack: Rack, paths: RackPaths) -> dict[int, float]:
+    """The loss of each iteration of the same job to which nothing happens."""
+    mend(rack)
+    with launched(rack, paths, EPOCHS["slow"]) as (run, process):
+        process.wait(timeout=3 * END_LIMIT_SECONDS)
+    if run.summary().attempts != 1 or run.summary().state != "done":
+        sys.exit(f"matrix: {run.name} was to be left alone, and was not: {run.summary()}")
+    return {event["iteration"]: event["loss"] for event in iterations(run.path)}
+
+
+def deviation(
+    run: RunFolder, known: Sequence[past.Attempt], calm: Mapping[int, float]
+) -> float | None:
+    """See Cell.deviation."""
+    after = [
+        event
+        for attempt in known[1:]
+        for event in iterations(run.path / f"attempts/{attempt.number}")[:COMPARED]
+    ]
+    scale = calm[min(calm)]
+    return max((abs(e["loss"] - calm[e["iteration"]]) / scale for e in after), default=None)
+
+
+def play(rack: Rack, paths: RackPaths, kind: str, moment: int, calm: Mapping[int, float]) -> Cell:
+    """One cell of the matrix; `calm` are the losses of the undisturbed run."""
     chance = random.Random(f"{SEED} {kind} {moment}")  # noqa: S311  to be repeated, not to be secret
     mend(rack)
     began = time.time()
@@ -263,7 +293,7 @@ def play(rack: Rack, paths: RackPaths, kind: str, moment: int) -> Cell:
             process.wait(timeout=END_LIMIT_SECONDS)
         except subprocess.TimeoutExpired:
             call("stop", run.name, check=False)
-    return judge(rack, run, kind, moment, hurt, done[0]["time"] - began, hit)
+    return judge(rack, run, kind, moment, hurt, done[0]["time"] - began, hit, calm)
 
 
 def judge(
@@ -274,6 +304,7 @@ def judge(
     hurt: tuple[str, ...],
     cold: float,
     hit: float,
+    calm: Mapping[int, float],
 ) -> Cell:
     """What the run's folder and its phones say afterwards."""
     events, summary = run.events(), run.summary()
@@ -310,6 +341,7 @@ def judge(
         noticed_seconds=round(noticed[0] - hit, 1) if noticed else None,
         recovered_seconds=recovered,
         lost_iterations=lost,
+        deviation=deviation(run, known, calm),
         finished=summary.state == "done",
         left_over=tuple(left),
     )
@@ -330,13 +362,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rack = load_rack(find_rack_file(None))
     paths = RackPaths(rack.name)
     done = {(row["kind"], row["moment"]) for row in lines(options.results)}
-    for moment in range(options.moments):
-        for kind in options.kinds or KINDS:
-            if (kind, moment) not in done:
-                cell = play(rack, paths, kind, moment)
-                with options.results.open("a") as file:
-                    file.write(json.dumps(cell.as_json()) + "\n")
-                print(f"{kind} {moment}: {cell}", file=sys.stderr, flush=True)
+    wanted = [
+        (kind, moment) for moment in range(options.moments) for kind in options.kinds or KINDS
+    ]
+    left = [cell for cell in wanted if cell not in done]
+    calm = undisturbed(rack, paths) if left else {}
+    for kind, moment in left:
+        cell = play(rack, paths, kind, moment, calm)
+        with options.results.open("a") as file:
+            file.write(json.dumps(cell.as_json()) + "\n")
+        print(f"{kind} {moment}: {cell}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

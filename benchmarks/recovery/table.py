@@ -11,8 +11,9 @@ BEGIN, END = "<!-- recovery: begin -->", "<!-- recovery: end -->"
 COLUMNS = (
     *("fault", "cells", "finished", "right phone named", "process left", "noticed after, s"),
     *("from there to the next iteration, s", "cold launch, s", "iterations lost"),
+    "loss beside an undisturbed run",
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---:|---:|---:|---:|---|---|---|---|\n"
+HEAD = f"| {' | '.join(COLUMNS)} |\n|---|---:|---:|---:|---:|---|---|---|---|---|\n"
 
 
 def spread(values: Sequence[float | None]) -> str:
@@ -31,6 +32,8 @@ def row(kind: str, cells: Sequence[dict[str, Any]]) -> str:
     times = ("noticed_seconds", "recovered_seconds", "cold_seconds", "lost_iterations")
     columns = [str(count) for count in counts]
     columns += [spread([cell[name] for cell in cells]) for name in times]
+    apart = [cell["deviation"] for cell in cells if cell.get("deviation") is not None]
+    columns.append(f"{max(apart):.1e}" if apart else "")
     return f"| {kind} | {' | '.join(columns)} |\n"
 
 
