@@ -10,11 +10,6 @@ import click
 if TYPE_CHECKING:
     from fleetctl.plan.forecast import Forecast
 
-_COLUMNS = (
-    *("PHONES", "ITERATION", "COMPUTE", "EXCHANGE", "HIDDEN", "IMAGES/S", "SPEED-UP"),
-    *("EFFICIENCY", "EPOCH", "REMARKS"),
-)
-
 
 def as_json(
     forecasts: Sequence[Forecast],
@@ -57,32 +52,43 @@ def show(
     best = soonest(forecasts)
     if best is not chosen:
         click.echo(f"soonest: {_phones(best)}, {seconds(best.iteration_seconds)} an iteration")
-    one = forecasts[0].images_per_second
-    rows = []
-    for each in forecasts:
-        gain = each.images_per_second / one
-        rows.append(
-            [
-                len(each.phones),
-                seconds(each.iteration_seconds),
-                seconds(each.compute_seconds),
-                seconds(each.exchange_seconds) if each.exchange_seconds else None,
-                seconds(each.hidden_seconds) if each.hidden_seconds else None,
-                f"{each.images_per_second:.3g}",
-                f"{gain:.2f}",
-                f"{gain / len(each.phones):.0%}",
-                seconds(each.iteration_seconds * iterations_per_epoch),
-                "; ".join(_remarks(each)) or None,
-            ]
-        )
     click.echo()
-    print_table(_COLUMNS, rows)
+    columns = _columns(forecasts, iterations_per_epoch)
+    told = {name: cells for name, cells in columns.items() if any(cells)}
+    print_table(list(told), list(zip(*told.values(), strict=True)))
     if ways:
         click.echo(f"\nexchange with {_phones(chosen)}, as the job file would ask for it:\n")
         print_table(
             ("ITERATION", "EXCHANGE"),
             [[seconds(each.iteration_seconds), words] for words, each in ways],
         )
+
+
+def _columns(
+    forecasts: Sequence[Forecast], iterations_per_epoch: int
+) -> dict[str, list[str | None]]:
+    """A row a forecast; one without a number has none to tell."""
+    from fleetctl.bench.tables import seconds
+
+    def time(value: float) -> str | None:
+        return seconds(value) if value else None
+
+    one = forecasts[0].images_per_second
+    gains = [each.images_per_second / one for each in forecasts]
+    return {
+        "PHONES": [str(len(each.phones)) for each in forecasts],
+        "ITERATION": [time(each.iteration_seconds) for each in forecasts],
+        "COMPUTE": [time(each.compute_seconds) for each in forecasts],
+        "EXCHANGE": [time(each.exchange_seconds) for each in forecasts],
+        "HIDDEN": [time(each.hidden_seconds) for each in forecasts],
+        "IMAGES/S": [f"{each.images_per_second:.3g}" for each in forecasts],
+        "SPEED-UP": [
+            f"{gain:.2f}, {gain / len(each.phones):.0%}"
+            for gain, each in zip(gains, forecasts, strict=True)
+        ],
+        "EPOCH": [time(each.iteration_seconds * iterations_per_epoch) for each in forecasts],
+        "REMARKS": ["; ".join(_remarks(each)) or None for each in forecasts],
+    }
 
 
 def _phones(forecast: Forecast) -> str:
@@ -97,5 +103,5 @@ def _remarks(forecast: Forecast) -> list[str]:
     if forecast.too_large:
         found.append(f"too large a share for the memory of {fold(forecast.too_large)}")
     if forecast.beyond:
-        found.append("beyond the batches that were measured")
+        found.append("extrapolated")
     return found

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _EVERY_COUNT = 16
 """Up to so many phones each number of them is looked at, above only doublings."""
 
+_BUCKET_BYTES = 4_000_000
+"""What is tried beside one bucket."""
+
 
 @click.command()
 @click.argument("job_file", metavar="JOB.yml", type=click.Path(dir_okay=False, path_type=Path))
@@ -116,8 +119,8 @@ def _counts(most: int) -> list[int]:
 
 def _ways(plan: Plan, profile: RackProfile, given: Input) -> list[tuple[str, Forecast]]:
     """The plan with other exchanges that were measured: what the job file would say, the soonest
-    first. Empty where one phone trains alone."""
-    from fleetctl.plan.forecast import forecast
+    first. Empty where one phone trains alone; buckets only where there would be several."""
+    from fleetctl.plan.forecast import forecast, gradient_parameters
     from trainer.formats import PlanError
 
     if len(plan.phones) == 1 or not plan.exchange.enabled:
@@ -125,7 +128,8 @@ def _ways(plan: Plan, profile: RackProfile, given: Input) -> list[tuple[str, For
     methods: dict[str, Literal["ring", "mpi", "gloo"]]
     methods = {"ring": "ring", "mpi-tuned": "mpi", "gloo": "gloo"}
     codecs: tuple[Literal["none", "half"], ...] = ("none", "half")
-    buckets: tuple[Literal["all"] | int, ...] = ("all", 4_000_000)
+    large = 4 * gradient_parameters(profile, plan) > _BUCKET_BYTES
+    buckets: tuple[Literal["all"] | int, ...] = ("all", _BUCKET_BYTES) if large else ("all",)
     found = {}
     for link, codec, bucket in product(profile.links, codecs, buckets):
         reduce = methods[link.method]
