@@ -146,7 +146,9 @@ def going_on(heat: bool, phones: Sequence[str]) -> Iterator[Path]:
             text=True,
         )
         assert launch.stdout is not None  # noqa: S101
-        name = next(line.split()[0] for line in launch.stdout if " runs on " in line)
+        name = next((line.split()[0] for line in launch.stdout if " runs on " in line), None)
+        if name is None:
+            raise SystemExit("the launch ended before its run started: see above")
         try:
             run = RackPaths(load_rack(find_rack_file(None)).name).runs / name
             while not iterations(run / "progress.jsonl"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetctl.guard.danger import HOT
+from fleetctl.guard.danger import HOT, fatal
 from fleetctl.guard.layout import Turn
 from fleetctl.guard.memory import Order, OutletMemory
 from fleetctl.power.outlets import OFF_DRAIN
@@ -108,8 +108,17 @@ def _charge(turn: Turn, outlet: Outlet, memory: OutletMemory) -> None:
             _order(turn, outlet, on=False, why=f"charged to {lowest:.0f} %")
         return
     is_low = turn.limits.charge_high_percent >= 100 or lowest <= window.low_percent
-    if is_low and (busy or _has_room(turn, outlet, lowest)):
+    if is_low and _is_well(turn, outlet) and (busy or _has_room(turn, outlet, lowest)):
         _order(turn, outlet, on=True, why=f"down to {lowest:.0f} %")
+
+
+def _is_well(turn: Turn, outlet: Outlet) -> bool:
+    """Whether all of its phones said so last; that a person has cleared one is not enough."""
+    phones = [turn.phone(name) for name in outlet.phones]
+    return not any(
+        phone.level == HOT or (phone.sample is not None and fatal(phone.sample, turn.limits))
+        for phone in phones
+    )
 
 
 def _may_switch(turn: Turn, outlet: Outlet, memory: OutletMemory) -> bool:
@@ -140,7 +149,9 @@ def _has_room(turn: Turn, outlet: Outlet, lowest: float) -> bool:
 
 
 def _waits_emptier(turn: Turn, other: Outlet, lowest: float) -> bool:
-    if danger_of(turn, other) or not _may_switch(turn, other, turn.memory.outlets[other.name]):
+    if danger_of(turn, other) or not _is_well(turn, other):
+        return False
+    if not _may_switch(turn, other, turn.memory.outlets[other.name]):
         return False
     charges = [
         sample.percent

@@ -113,6 +113,21 @@ def test_a_latch_holds_until_a_person_clears_it() -> None:
     assert desk.drains["phone001"] == set()
 
 
+def test_a_cleared_phone_gets_power_once_it_says_itself_that_it_is_well() -> None:
+    desk = Desk(percent=(50.0, 20.0, 20.0))
+    desk.celsius["phone002"] = 51.0
+    desk.go(30)
+    assert desk.live["strip"] is False
+    desk.mute.add("phone002")
+    desk.runs = {"phone003": "digits-1"}
+    desk.go(30, phone002="looked at it")
+    assert desk.live["strip"] is False, "it was too hot when it last said something"
+    desk.mute.clear()
+    desk.celsius["phone002"] = 30.0
+    desk.go(30)
+    assert desk.live["strip"] is True
+
+
 def test_a_person_need_not_wait_for_an_hour() -> None:
     desk = Desk()
     desk.celsius["phone001"] = 51.0

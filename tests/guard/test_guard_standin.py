@@ -138,32 +138,74 @@ train:
 """
 
 
+@contextmanager
+def training(rack: Any, folder: Path) -> Iterator[Path]:
+    """A run on three phones that has a checkpoint here; its folder."""
+    rack.fleetctl("data", "add", "digits")
+    job = folder / "warm.yml"
+    job.write_text(JOB)
+    launch = subprocess.Popen(
+        ["fleetctl", "launch", "--phones", "phone[004-006]", str(job)], env=rack.env
+    )
+    try:
+        yield _checkpointed(rack, launch)
+    finally:
+        rack.fleetctl("stop", check=False)
+        launch.wait(60)
+
+
 @pytest.mark.soak
 def test_a_run_goes_on_without_the_phone_that_is_cut_off(
     provisioned_rack: Any, tmp_path: Path
 ) -> None:
+    with watched(provisioned_rack, tmp_path) as here, training(here.rack, tmp_path) as run:
+        here.hot("phone005")
+        here.noted("phone005", "outlet phone005 is off")
+        killed = here.find(lambda row: row.get("done") == "kill")
+        assert killed["ok"]
+        _wait(lambda: len(_attempts(run)) > 1, "the run goes on")
+        assert _attempts(run)[1:] == [["phone004", "phone006"]]
+        assert not [row for row in here.rows() if row.get("do") == "stop"]
+
+
+@pytest.mark.soak
+def test_a_hot_phone_pauses_and_when_it_stays_hot_its_run_goes_on_without_it(
+    provisioned_rack: Any, tmp_path: Path
+) -> None:
     rack = provisioned_rack
-    rack.fleetctl("data", "add", "digits")
-    job = tmp_path / "warm.yml"
-    job.write_text(JOB)
-    with watched(rack, tmp_path) as here:
-        launch = subprocess.Popen(
-            ["fleetctl", "launch", "--phones", "phone[004-006]", str(job)], env=rack.env
-        )
-        try:
-            run = _checkpointed(rack, launch)
-            here.hot("phone005")
-            here.noted("phone005", "outlet phone005 is off")
-            killed = here.find(lambda row: row.get("done") == "kill")
-            assert killed["ok"]
-            until = time.monotonic() + 120
-            while len(_attempts(run)) < 2 and time.monotonic() < until:
-                time.sleep(0.5)
+    rack.fleetctl("standin", "hardware", "--pace", "0")  # it stays as hot as it is
+    try:
+        with watched(rack, tmp_path) as here, training(rack, tmp_path) as run:
+            rack.fleetctl("standin", "hardware", "phone005", "temperature=46")
+            drained = here.find(lambda row: row.get("do") == "drain")
+            assert drained["phone"] == "phone005"
+
+            def pauses() -> bool:
+                changes = [row for row in _events(run) if row["kind"] == "shares"]
+                return bool(changes) and changes[-1]["samples"]["phone005"] == 0
+
+            _wait(pauses, "its share pauses")
+            assert len(_attempts(run)) == 1, "nothing starts anew for that"
+            killed = here.find(lambda row: row.get("do") == "kill")
+            assert killed["phone"] == "phone005"
+            _wait(lambda: len(_attempts(run)) > 1, "the run goes on")
             assert _attempts(run)[1:] == [["phone004", "phone006"]]
-            assert not [row for row in here.rows() if row.get("do") == "stop"]
-        finally:
-            rack.fleetctl("stop", check=False)
-            launch.wait(60)
+            here.noted("phone005", "outlet phone005 is off: phone005 has 46.0 °C without a job")
+            orders = [row["do"] for row in here.rows() if "do" in row]
+            assert "stop" not in orders
+            phones = json.loads(rack.fleetctl("guard", "status", "-o", "json", check=False).stdout)[
+                "phones"
+            ]
+            assert not [phone for phone in phones if phone["latched"]], "no person is needed"
+    finally:
+        rack.fleetctl("standin", "hardware", "--pace", "1")
+
+
+def _wait(what: Callable[[], bool], words: str) -> None:
+    until = time.monotonic() + 150
+    while not what():
+        assert time.monotonic() < until, f"not in time: {words}"
+        time.sleep(0.5)
 
 
 def _checkpointed(rack: Any, launch: subprocess.Popen[bytes]) -> Path:
@@ -176,12 +218,15 @@ def _checkpointed(rack: Any, launch: subprocess.Popen[bytes]) -> Path:
         time.sleep(0.3)
 
 
+def _events(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
+
+
 def _attempts(run: Path) -> list[list[str]]:
     """The phones of each attempt that has started."""
-    rows = [json.loads(row) for row in (run / "events.jsonl").read_text().splitlines()]
     begun: list[list[str]] = []
     phones: list[str] = []
-    for row in rows:
+    for row in _events(run):
         phones = row.get("phones", phones)
         if row["kind"] == "started":
             begun.append(phones)
