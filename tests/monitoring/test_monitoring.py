@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import urllib.error
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,6 +46,19 @@ def test_each_listens_no_wider_than_it_must(provisioned_rack: RackUnderTest) -> 
     )
     _, said = in_services(provisioned_rack, "python3", "-c", ask)
     assert said.strip() == str([(9090, SERVICES), (9093, SERVICES), (9100, "127.0.0.1")])
+
+
+def test_a_phones_page_is_served_on_its_rack_address_only(provisioned_rack: RackUnderTest) -> None:
+    container = f"pr-{NAME}-phone001"
+    pid = provisioned_rack.run("podman", "inspect", "-f", "{{.State.Pid}}", container).stdout
+    rows = [
+        row.split()
+        for table in ("tcp", "tcp6")
+        for row in Path(f"/proc/{pid.strip()}/net/{table}").read_text().splitlines()[1:]
+    ]
+    ours = f":{9865:04X}"
+    addresses = {row[1].removesuffix(ours) for row in rows if row[1].endswith(ours)}
+    assert {socket.inet_ntoa(bytes.fromhex(each)[::-1]) for each in addresses} == {PHONE}
 
 
 def test_promtool_finds_nothing_to_say_about_a_phones_page(
