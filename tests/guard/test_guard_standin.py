@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -74,6 +75,7 @@ def watched(rack: Any, folder: Path) -> Iterator[Watched]:
     finally:
         process.terminate()
         process.wait(30)
+        shutil.rmtree(rack.folder / "guard")  # the next one knows of no latch and has its own log
         rack.fleetctl("standin", "hub", "on", "phone[005-006]")
         rack.fleetctl("standin", "heal", "phone[005-006]")
         rack.fleetctl("standin", "hardware", "phone[005-006]", "temperature=26")

@@ -249,6 +249,14 @@ OF_PROMETHEUS = {
         f'prometheus_rule_evaluation_failures_total{{{RACK}, rule_group="one"}}',
         then("0", 3, "0+1"),
     ),
+    "rules failed while the disk was full": Trouble(
+        7,
+        {
+            f'prometheus_rule_evaluation_failures_total{{{RACK}, rule_group="one"}}': then(
+                "0", 3, "240"
+            )
+        },
+    ),
     "cannot write": cries(
         "PrometheusNotWriting",
         5,
