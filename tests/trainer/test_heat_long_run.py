@@ -1,7 +1,7 @@
 """Hours of training in the heat: shares that follow it, on the stand-in's thermal model.
 
-No processor computes here: a phone takes `cold / speed` for a sample, its load warms it, and what its
-exporter tells of that comes every 15 s, as on a rack.
+No processor computes here: a phone takes its cold time divided by its speed, its load warms it, and
+what its exporter tells of that comes every 15 s, as on a rack.
 """
 
 from __future__ import annotations
