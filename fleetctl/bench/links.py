@@ -124,15 +124,19 @@ def _best(flows: Sequence[Flow]) -> tuple[dict[str, float], dict[str, set[str]]]
 def second_looks(flows: Sequence[Flow], nominal_mbits: float) -> list[Pair]:
     """Phones that may be slow because their partners are, each with one that is known to be fast.
 
-    Where nobody is fast there is nobody to compare with.
+    Where nobody is fast yet, with the fastest of those that it was not measured with.
     """
     best, partners = _best(flows)
     fast = [name for name in best if link_class(best[name], nominal_mbits) == "full speed"]
-    return [
-        Pair(name, fast[0])
-        for name in best
-        if fast and name not in fast and not partners[name] & set(fast)
-    ]
+    found: list[Pair] = []
+    for name in best:
+        others = [other for other in fast or best if other not in {name, *partners[name]}]
+        if name in fast or partners[name] & set(fast) or not others:
+            continue
+        pair = Pair(name, max(others, key=best.__getitem__))
+        if Pair(pair.receiver, pair.sender) not in found:
+            found.append(pair)
+    return found
 
 
 def slow_phones(

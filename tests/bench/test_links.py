@@ -107,10 +107,23 @@ def test_a_phone_between_two_slow_ones_is_measured_with_a_fast_one_and_cleared()
     ]
     # b and d are slow; c is between them, and a and e were fast with f.
     assert second_looks(ring, 1000) == [Pair("c", "a")]
-    assert "c" in slow_phones(ring, 1000, {})
+    assert slow_phones(ring, 1000, {}).keys() == {"b", "c", "d"}
     assert slow_phones([*ring, flow("c", "a", 940.0)], 1000, {}) == {
         "b": "USB 2 hub: carries 300 of 1000 Mb/s",
         "d": "100 Mb/s link: carries 94 of 1000 Mb/s",
+    }
+
+
+def test_where_slow_and_good_phones_alternate_the_good_ones_meet() -> None:
+    ring = [
+        *(flow("a", "b", 94.0), flow("b", "c", 94.0)),
+        *(flow("c", "d", 300.0), flow("d", "a", 300.0)),
+    ]
+    assert second_looks(ring, 1000) == [Pair("a", "c"), Pair("b", "d")]
+    looked = [*ring, flow("a", "c", 940.0), flow("b", "d", 94.0)]
+    assert slow_phones(looked, 1000, {}) == {
+        "b": "100 Mb/s link: carries 94 of 1000 Mb/s",
+        "d": "USB 2 hub: carries 300 of 1000 Mb/s",
     }
 
 
