@@ -147,3 +147,32 @@ def test_heat_is_told_beside_every_iteration(provisioned_rack: RackUnderTest) ->
     assert first["steps"][-1]["time"] - first["steps"][0]["time"] > 5
     assert all(step["celsius"] is not None for step in first["steps"])
     assert_given_back(provisioned_rack)
+
+
+@pytest.mark.soak
+def test_what_was_measured_is_what_a_plan_stands_on(
+    provisioned_rack: RackUnderTest, tmp_path: Path
+) -> None:
+    rack = provisioned_rack
+    bench(rack, "collectives", *PAIR, "--methods", "ring", "--sizes", "1k,1M", "--repeats", "2")
+    bench(
+        rack,
+        *("compute", *PAIR, "--models", "digits-cnn", "--image", "1x8x8", "--classes", "10"),
+        *("--batches", "8,32", "--seconds", "2"),
+    )
+    rack.fleetctl("data", "add", "digits")
+    job = tmp_path / "job.yml"
+    job.write_text(
+        "train: {model: digits-cnn, data: digits, epochs: 1, global_batch: 32, "
+        "optimizer: {name: sgd, lr: 0.1}}\n"
+    )
+    told = rack.fleetctl_json("plan", str(job), *PAIR)
+    one, two = told["forecasts"]
+    profile = RackProfile.read(rack.folder / "profile.json")
+    (alone,) = (c for c in profile.compute if c.phone == PAIR[0] and c.batch == 32)
+    assert alone.gradient_bytes == 4 * 60_522
+    assert one["iteration_seconds"] == pytest.approx(alone.step_seconds)
+    assert two["exchange_seconds"] > 0
+    assert two["compute_seconds"] < max(
+        entry.step_seconds for entry in profile.compute if entry.batch == 32
+    )
