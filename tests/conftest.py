@@ -124,13 +124,14 @@ class RackUnderTest:
         return json.loads(self.fleetctl(*arguments, "-o", "json").stdout)
 
     def playbook(self, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run site.yml; the first time takes three minutes, where other racks are up many more."""
         return self.run(
             "ansible-playbook",
             "-i",
             str(self.file),
             "site.yml",
             *arguments,
-            timeout=1200,
+            timeout=3000,
             **options,
         )
 

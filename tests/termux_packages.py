@@ -104,9 +104,13 @@ def index(debs: Iterable[Path], folder: Path) -> str:
 
 
 class Upstream:
-    """A signed repository such as Termux's, with a log of what is asked of it."""
+    """A signed repository such as Termux's, with a log of what is asked of it.
 
-    def __init__(self, folder: Path) -> None:
+    `year`: when its key is made and what it publishes is signed, if not now.
+    """
+
+    def __init__(self, folder: Path, year: int | None = None) -> None:
+        self._clock = [f"--faked-system-time={year}0101T000000!"] if year else []
         self.folder = folder
         self.pool = folder / "pool"
         self.pool.mkdir(parents=True)
@@ -184,7 +188,7 @@ class Upstream:
 
     def _gpg(self, *arguments: str) -> bytes:
         home = f"--homedir={self._keys}"
-        argv = ["gpg", home, "--batch", "--yes", *arguments]
+        argv = ["gpg", home, "--batch", "--yes", *self._clock, *arguments]
         said = subprocess.run(argv, check=True, capture_output=True).stdout
         subprocess.run(["gpgconf", home, "--kill", "gpg-agent"], check=True)
         return said

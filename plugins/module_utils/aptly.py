@@ -265,8 +265,10 @@ class Aptly:
         self.run("publish", "drop", "-force-drop", DISTRIBUTION, snapshot)
 
     def is_whole(self, snapshot: str) -> bool:
-        """Whether the signed index of a published snapshot is in its place."""
-        return (self.public / snapshot / "dists" / DISTRIBUTION / "InRelease").is_file()
+        """Whether the index of a published snapshot is there, and signed by the present key."""
+        index = self.public / snapshot / "dists" / DISTRIBUTION / "InRelease"
+        argv = ["gpg", f"--homedir={self.keyring}", "--batch", "--ignore-time-conflict"]
+        return index.is_file() and self.module.run_command([*argv, "--verify", str(index)])[0] == 0
 
     def damaged(self, snapshots: Iterable[str]) -> list[Package]:
         """Packages of the folder and of `snapshots` whose files are gone or of a wrong length."""

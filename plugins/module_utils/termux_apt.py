@@ -32,7 +32,11 @@ PLANNED = re.compile(
     r"(?: \((?P<after>\S+) .*\[(?P<arch>[^\]]+)\]\))?"
 )
 GROWTH = re.compile(r"After this operation, ([\d.,]+) ([kMGT]?)B of additional disk space")
-REASON = re.compile(r"^(?:E:|W: Failed|dpkg: error|dpkg-deb: error|Err:|.*No space left)")
+UNVERIFIED = re.compile(r"InRelease' is not signed|GPG error|OpenPGP signature verification failed")
+REASON = re.compile(
+    r"^(?:E:|W: (?:Failed|GPG error|OpenPGP signature)|dpkg: error|dpkg-deb: error|Err:"
+    r"|.*No space left)"
+)
 # What apt adds to every failure; the line before it says what happened.
 NOISE = re.compile(r"Unable to fetch some archives|Some index files failed|Sub-process .* returned")
 APT_OPTIONS = (
@@ -48,6 +52,8 @@ APT_OPTIONS = (
 )
 LOCK_POLL_SECONDS = 2
 MEBI = 1 << 20
+LEAST_TEMPORARY_BYTES = MEBI
+"""What apt needs to verify a signature: it lays the index and its keys into files."""
 
 
 class AptError(Exception):
@@ -127,12 +133,28 @@ class Termux:
         """Run one of the prefix's programs; wait as long as another process holds its lock."""
         deadline = time.monotonic() + self.module.params["lock_timeout"]
         argv = [str(self.prefix / "bin" / program), *arguments]
-        environment = {"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}
+        environment = {
+            "LC_ALL": "C",
+            "DEBIAN_FRONTEND": "noninteractive",
+            "TMPDIR": str(self.temporary()),
+        }
         while True:
             code, out, err = self.module.run_command(argv, environ_update=environment)
             if code == 0 or not LOCKED.search(err) or time.monotonic() >= deadline:
                 return code, out, err
             time.sleep(LOCK_POLL_SECONDS)
+
+    def temporary(self) -> Path:
+        """Termux's folder for temporary files, which a phone without /tmp cannot do without."""
+        folder = self.prefix / "tmp"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise AptError(
+                f"no folder for temporary files: {folder} cannot be made, {problem.strerror} "
+                "(remove what is in its place, or make room, then rerun)"
+            ) from problem
+        return folder
 
     def apt_get(self, *arguments: str) -> tuple[int, str, str]:
         return self.run("apt-get", *APT_OPTIONS, *self.options, *arguments)
@@ -154,6 +176,8 @@ class Termux:
             cure = (
                 "remove old runs (`fleetctl jobs --prune`) and data sets on the phone, then rerun"
             )
+        elif UNVERIFIED.search(output):
+            reason, cure = self.unverified(reason)
         elif UNLINKED.search(output):
             cure = (
                 "a partial upgrade has mixed versions: full upgrade by playbooks/upgrade.yml; if "
@@ -173,6 +197,19 @@ class Termux:
             command = "which has just ended"
         waited = self.module.params["lock_timeout"]
         return f"process {found[1]} ({command}) still held the lock after {waited} s: {reason}"
+
+    def unverified(self, reason: str) -> tuple[str, str]:
+        """Why the mirror's signature does not count, which apt calls unsigned whatever it is."""
+        folder = self.temporary()
+        if shutil.disk_usage(folder).free < LEAST_TEMPORARY_BYTES:
+            what = f"no room for temporary files in {folder}, so the mirror cannot be verified"
+            return f"{what} ({reason})", "empty that folder, or make room on the phone, then rerun"
+        if "NO_PUBKEY" in reason or "No public key" in reason:
+            return (
+                f"this phone trusts another key than the mirror's ({reason})",
+                "bring it the present one by site.yml -t controller,termux",
+            )
+        return reason, "sign the mirror anew by site.yml -t controller, then rerun"
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.prefix).free

@@ -29,13 +29,13 @@ UNLINKED = "echo 'CANNOT LINK EXECUTABLE \"python\": cannot locate symbol' >&2; 
 class Phone:
     """A phone with a mirror, on which the script runs; Python needs a library of its version."""
 
-    def __init__(self, prefix: Prefix, folder: Path) -> None:
+    def __init__(self, prefix: Prefix, folder: Path, year: int | None = None) -> None:
         self.prefix = prefix
         self.home = folder / "home"
         self.home.mkdir()
         self.rack = folder / "rack"
         self.rack.mkdir()
-        self.mirror = Upstream(folder / "mirror")
+        self.mirror = Upstream(folder / "mirror", year)
         (self.rack / "mirror.asc").write_bytes(self.mirror.key.rstrip())
         self.lib = prefix.path / "lib/version"
         self.arch = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
@@ -108,6 +108,16 @@ def test_a_bare_phone_is_asked_without_being_changed_and_then_set_up(phone: Phon
 
     assert is_ready(phone.meet())
     assert is_ready(phone.meet(install=False))
+
+
+def test_a_phone_whose_clock_is_before_the_mirrors_key_is_set_up(
+    prefix: Prefix, tmp_path: Path
+) -> None:
+    """As after a flat battery, at 1970; here it is the mirror that is from another time."""
+    phone = Phone(prefix, tmp_path, year=2099)
+    phone.offer("1.0")
+    with phone.mirror.served() as phone.url:
+        assert is_ready(phone.meet())
 
 
 def test_older_packages_of_the_app_come_to_the_snapshot_with_python(phone: Phone) -> None:

@@ -199,6 +199,28 @@ def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
     assert mirror.call()["changed"] is False
 
 
+@pytest.mark.parametrize("loss", ["key", "index"])
+def test_what_the_present_key_has_not_signed_is_signed_anew_old_snapshots_too(mirror, loss):
+    """Else phones would call a snapshot unsigned as soon as they trust the new key."""
+    old = mirror.add("foo", "1.0")
+    first = mirror.run()["snapshot"]
+    repack(old, "1.1", mirror.packages)
+    old.unlink()
+    second = mirror.run(take="new", current=None)["taken"]
+    if loss == "key":
+        shutil.rmtree(mirror.root.parent / "key")
+    else:
+        signed = mirror.root / "public" / first / "dists/stable/InRelease"
+        signed.write_text(signed.read_text().replace("Origin", "0rigin", 1))
+
+    after = mirror.run()
+
+    assert after["snapshot"] == first
+    assert "Version: 1.0" in mirror.index(first)
+    assert "Version: 1.1" in mirror.index(second)
+    assert mirror.call()["changed"] is False
+
+
 @pytest.mark.soak
 def test_a_package_that_was_cut_on_the_mirror_comes_anew(mirror):
     mirror.add("foo", "1.0")

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,78 @@ def test_a_mirror_that_goes_away_in_the_middle_leaves_everything_as_it_was(
     assert "foo_1.0_all.deb" in failure.value.result["msg"]
     assert before == ""
     assert after["packages"] == {"foo": "1.0"}
+
+
+@pytest.mark.parametrize("signed", [2099], indirect=True)
+def test_a_phone_whose_clock_is_before_the_mirrors_key_installs_all_the_same(run_module, signed):
+    """As after a flat battery, at 1970; here it is the mirror that is from another time."""
+    result = run_module("termux_pkg", name=["foo"], update_cache=True)
+
+    assert result["packages"] == {"foo": "1.0"}
+
+
+@pytest.mark.parametrize("folder", ["", "/nowhere"])
+def test_a_folder_for_temporary_files_that_is_gone_is_made_again(
+    run_module, prefix, repository, monkeypatch, folder
+):
+    """Without one apt cannot verify a signature, and calls the mirror unsigned."""
+    repository.add("foo", "1.0")
+    monkeypatch.setenv("TMPDIR", folder)
+    hook = prefix.path / "etc/apt/apt.conf.d/50-look"
+    hook.parent.mkdir(exist_ok=True)
+    look = f"case $TMPDIR in {prefix.path}/*) test -d $TMPDIR ;; *) false; esac"
+    hook.write_text(f'APT::Update::Pre-Invoke {{ "{look}"; }};\n')
+
+    result = run_module("termux_pkg", name=["foo"], update_cache=True)
+
+    assert result["packages"] == {"foo": "1.0"}
+
+
+@pytest.fixture
+def signed(request, prefix, tmp_path) -> Iterator[Upstream]:
+    """A signed mirror with one package, and the phone's sources and keyring for it; its parameter
+    is the year of the key."""
+    upstream = Upstream(tmp_path / "mirror", year=getattr(request, "param", None))
+    upstream.add("foo", "1.0", prefix=prefix.path)
+    upstream.publish(subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip())
+    keyring = prefix.path / "mirror.asc"
+    keyring.write_bytes(upstream.key)
+    with upstream.served() as url:
+        source = f"deb [signed-by={keyring}] {url} stable main"
+        (prefix.path / "etc/apt/sources.list").write_text(source + "\n")
+        yield upstream
+
+
+def test_a_mirror_whose_key_is_another_is_named_with_the_cure(run_module, prefix, signed, tmp_path):
+    (prefix.path / "mirror.asc").write_bytes(Upstream(tmp_path / "other").key)
+
+    with pytest.raises(ModuleFailure) as failure:
+        run_module("termux_pkg", name=["foo"], update_cache=True)
+
+    said = failure.value.result["msg"]
+    assert "NO_PUBKEY" in said
+    assert "this phone trusts another key than the mirror's" in said
+    assert "site.yml -t controller,termux" in said
+
+
+@pytest.mark.root
+def test_a_mirror_that_cannot_be_verified_for_want_of_room_is_not_called_unsigned(
+    run_module, prefix, signed
+):
+    temporary = prefix.path / "tmp"
+    temporary.mkdir(exist_ok=True)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "phonerack-test", temporary]
+    subprocess.run(mount, check=True)
+    try:
+        (temporary / "filler").write_bytes(bytes(4096))
+        with pytest.raises(ModuleFailure) as failure:
+            run_module("termux_pkg", name=["foo"], update_cache=True)
+    finally:
+        subprocess.run(["umount", temporary], check=True)
+
+    said = failure.value.result["msg"]
+    assert f"no room for temporary files in {temporary}" in said
+    assert run_module("termux_pkg", name=["foo"], update_cache=True)["packages"] == {"foo": "1.0"}
 
 
 @pytest.mark.root

@@ -31,7 +31,12 @@ def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     paths = RackPaths("lab")
     paths.ensure()
     write_lock(paths.lock_file, "lab", entries | {"phone003": Locked(serial="R3")})
+    mirror_key(paths).write_text("as site.yml -t controller leaves it\n")
     return file
+
+
+def mirror_key(paths: RackPaths) -> Path:
+    return paths.dir / "mirror.asc"
 
 
 def site(rack: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -67,3 +72,17 @@ def test_a_run_for_such_a_phone_alone_is_no_success(rack: Path) -> None:
     assert run.returncode == 2
     assert "phone003 without an address" in " ".join(run.stdout.split())
     assert "NOT READY" not in run.stdout
+
+
+def test_a_phone_of_a_rack_that_nothing_serves_yet_is_refused_before_it_is_asked(
+    rack: Path,
+) -> None:
+    mirror_key(RackPaths("lab")).unlink()
+
+    run = site(rack, "-l", "phone002")
+
+    said = " ".join(run.stdout.split())
+    assert run.returncode == 2
+    assert "nothing serves this rack's phones yet, their packages and addresses" in said
+    assert "run `site.yml -t controller` first, without a limit" in said
+    assert "Ask the phone what it has" not in said

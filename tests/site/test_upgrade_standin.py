@@ -50,7 +50,7 @@ class Upgrader:
             *("ansible-playbook", "-i", str(self.rack.file), "playbooks/upgrade.yml"),
             *arguments,
             check=check,
-            timeout=1200,
+            timeout=3000,
         )
         return done
 
