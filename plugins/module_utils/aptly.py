@@ -120,9 +120,11 @@ class Aptly:
         changed = not self._config.is_file() or self._config.read_text() != text
         if changed:
             self._config.write_text(text)
-        if not self._gpg("--list-secret-keys", "--with-colons"):
+        if not self._has_key:
             owner = f"phonerack {self.module.params['rack']}"
-            self._gpg("--passphrase=", "--quick-generate-key", owner, "ed25519", "sign", "never")
+            # `--yes`: the public half of one that was lost may be there still.
+            made = ("--passphrase=", "--yes", "--quick-generate-key")
+            self._gpg(*made, owner, "ed25519", "sign", "never")
             changed = True
         if FOLDER not in self.run("repo", "list", "-raw").split():
             self.run("repo", "create", FOLDER)
@@ -131,6 +133,12 @@ class Aptly:
     @property
     def exists(self) -> bool:
         return self._config.is_file() and (self.root / "db").is_dir()
+
+    @property
+    def _has_key(self) -> bool:
+        """Asked of the files: an agent that is just ending says that there is no secret key."""
+        secret = any((self.keyring / "private-keys-v1.d").glob("*.key"))
+        return secret and bool(self._gpg("--list-keys", "--with-colons"))
 
     @property
     def _config(self) -> Path:

@@ -199,7 +199,7 @@ def test_a_publish_that_was_cut_off_is_done_anew(mirror, monkeypatch, tmp_path):
     assert mirror.call()["changed"] is False
 
 
-@pytest.mark.parametrize("loss", ["key", "index"])
+@pytest.mark.parametrize("loss", ["key", "secret half", "index"])
 def test_what_the_present_key_has_not_signed_is_signed_anew_old_snapshots_too(mirror, loss):
     """Else phones would call a snapshot unsigned as soon as they trust the new key."""
     old = mirror.add("foo", "1.0")
@@ -209,6 +209,8 @@ def test_what_the_present_key_has_not_signed_is_signed_anew_old_snapshots_too(mi
     second = mirror.run(take="new", current=None)["taken"]
     if loss == "key":
         shutil.rmtree(mirror.root.parent / "key")
+    elif loss == "secret half":
+        shutil.rmtree(mirror.root.parent / "key/private-keys-v1.d")
     else:
         signed = mirror.root / "public" / first / "dists/stable/InRelease"
         signed.write_text(signed.read_text().replace("Origin", "0rigin", 1))
