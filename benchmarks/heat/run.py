@@ -2,7 +2,7 @@
 
 A provisioned rack of stand-in phones is there, with `fans:` as in README.md, and `fleetctl data add
 digits` was done. Each measurement is one job: some seconds cool, while heat stands still, then the
-phones' heat of forty minutes in two. The rack's last phone does not train: its part of the
+phones' heat of forty minutes in a minute and a half. The rack's last phone does not train: its part of the
 processors is left to whatever else runs here. Its result is added to a file, of which `--svg` draws
 all.
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
-PACE = 20
+PACE = 25
 """Seconds of the phones' heat in one of the clock's."""
 
-COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 25.0, 120.0, 8.0
-BIN_SECONDS = 10.0
+COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 20.0, 90.0, 8.0
+BIN_SECONDS = 5.0
 SAMPLES_PER_PHONE = 32
 
 JOB = """\

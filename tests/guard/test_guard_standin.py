@@ -146,11 +146,12 @@ def training(rack: Any, folder: Path) -> Iterator[Path]:
     rack.fleetctl("data", "add", "digits")
     job = folder / "warm.yml"
     job.write_text(JOB)
+    before = set(_runs(rack))
     launch = subprocess.Popen(
         ["fleetctl", "launch", "--phones", "phone[004-006]", str(job)], env=rack.env
     )
     try:
-        yield _checkpointed(rack, launch)
+        yield _checkpointed(rack, launch, before)
     finally:
         rack.fleetctl("stop", check=False)
         launch.wait(60)
@@ -210,13 +211,17 @@ def _wait(what: Callable[[], bool], words: str) -> None:
         time.sleep(0.5)
 
 
-def _checkpointed(rack: Any, launch: subprocess.Popen[bytes]) -> Path:
-    """The run's folder, once it has a checkpoint here."""
+def _runs(rack: Any) -> list[Path]:
+    return list((rack.folder / "runs").glob("warm-*"))
+
+
+def _checkpointed(rack: Any, launch: subprocess.Popen[bytes], before: set[Path]) -> Path:
+    """The new run's folder, once it has a checkpoint here."""
     while True:
         assert launch.poll() is None, "the launch ended before its first checkpoint"
-        for run in (rack.folder / "runs").glob("warm-*"):
+        for run in set(_runs(rack)) - before:
             if list(run.glob("checkpoints/*")):
-                return Path(run)
+                return run
         time.sleep(0.3)
 
 
