@@ -2,9 +2,9 @@
 
 A provisioned rack of stand-in phones is there, with `fans:` as in README.md, and `fleetctl data add
 digits` was done. Each measurement is one job: some seconds cool, while heat stands still, then the
-phones' heat of forty minutes in a minute and a half. The rack's last phone does not train: its part of the
-processors is left to whatever else runs here. Its result is added to a file, of which `--svg` draws
-all.
+phones' heat of forty minutes in a minute and a half. The rack's last phone does not train: its part
+of the processors is left to whatever else runs here. Its result is added to a file, of which
+`--svg` draws all.
 
     python benchmarks/heat/run.py one-fan shares --results FILE.jsonl
     python benchmarks/heat/run.py --results FILE.jsonl --svg docs/figures/heat.svg
