@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import subprocess
+import time
 import urllib.error
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -130,6 +131,31 @@ def test_heat_is_androids_where_the_kernels_is_denied(provisioned_rack: RackUnde
     finally:
         provisioned_rack.fleetctl("standin", "hardware", "phone002", "thermal-hal=ready")
     eventually(lambda: len(heat("phone002")) == 3, "its sensors are back")
+
+
+def battery(phone: str) -> tuple[list[float], list[float]]:
+    """Whether its battery could be read, and the temperature that its page shows."""
+    read = query(f'phonerack_collector_success{{phone="{phone}", source="battery"}}')
+    shown = query(f'phonerack_battery_temperature_celsius{{phone="{phone}"}}')
+    return [value for _, value in read], [value for _, value in shown]
+
+
+@pytest.mark.soak
+def test_a_battery_that_never_answers_is_absent_and_leaves_no_processes(
+    provisioned_rack: RackUnderTest,
+) -> None:
+    provisioned_rack.fleetctl("standin", "fault", "phone003", "battery-hang")
+    try:
+        eventually(lambda: battery("phone003") == ([0], []), "it is absent, not 0")
+        assert up()["phone003"] == 1
+        assert query('phonerack_collector_success{phone="phone003", source="memory"} == 1')
+        for _ in range(6):
+            time.sleep(5)
+            asked = provisioned_rack.podman("phone003", "pgrep", "-f", "termux-battery-status")
+            assert len(asked.stdout.split()) <= 2, "one call at a time, and what it started"
+    finally:
+        provisioned_rack.fleetctl("standin", "heal", "phone003")
+    eventually(lambda: battery("phone003")[0] == [1], "it is read again")
 
 
 def test_a_phone_that_dies_is_down_alone_and_comes_back(provisioned_rack: RackUnderTest) -> None:
