@@ -81,7 +81,9 @@ def _clear(turn: Turn, name: str, why: str) -> None:
         turn.memory.outlets[outlet].switched = 0.0  # a person need not wait for an hour
     for key in (f"kill:{name}", f"switch:{outlet}"):
         if (order := turn.memory.orders.get(key)) is not None:
-            order.first, order.told = turn.now, False  # what fails from here on is news
+            # What fails from here on is news, and the hub may have been mended: at once again.
+            order.first, order.told = turn.now, False
+            order.tries, order.sent, order.answered = 0, None, None
     for each in turn.layout.beside(name):
         if turn.phone(each).latch is None:
             for key in [key for key, call in turn.memory.calls.items() if call.phone == each]:

@@ -353,6 +353,17 @@ def test_clearing_a_phone_that_a_lying_hub_still_feeds_calls_again() -> None:
     assert calls(desk) == ["power-not-cut", "power-not-cut"]
 
 
+def test_a_hub_that_a_person_has_mended_is_told_at_once() -> None:
+    desk = Desk()
+    desk.broken.add("a")
+    desk.celsius["phone001"] = 51.0
+    desk.go(605)
+    assert desk.live["a"] is True
+    desk.broken.clear()
+    desk.go(3, phone001="the hub's plug was loose")
+    assert desk.live["a"] is False, "its phone is still too hot"
+
+
 def test_a_hub_that_does_not_come_back_has_not_cut_the_power() -> None:
     desk = Desk()
     desk.obeys = False
