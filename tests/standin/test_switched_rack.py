@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 
 import pytest
 from small_rack import output
-from switched_rack import SwitchedRack, awaited
+from switched_rack import MTU, SwitchedRack, awaited
+
+from fleetctl.bench import mtu_probe
+from fleetctl.bench.links import payload_bytes
 
 pytestmark = pytest.mark.standin
 
@@ -116,14 +120,23 @@ def test_a_phone_that_starts_anew_finds_its_port_as_it_was(rack: SwitchedRack) -
 
 
 @pytest.mark.soak
-def test_frames_that_are_too_long_for_a_switch_do_not_pass(rack: SwitchedRack) -> None:
+def test_frames_that_are_too_long_for_a_switch_do_not_pass_and_the_probe_tells(
+    rack: SwitchedRack,
+) -> None:
     def passes(size_bytes: int) -> bool:
         return rack.hears(TWO, ONE, size_bytes)
 
+    def probed() -> str:
+        """What `bench net` and the verify phase have a phone try: whole packets of the rack's."""
+        probe = [sys.executable, mtu_probe.__file__, f"10.{rack.subnet}.0.11"]
+        return output(*rack.enter(TWO), *probe, str(payload_bytes(MTU))).strip()
+
     assert awaited(lambda: passes(1400))
     assert not passes(1900)
+    assert probed() == "small"
     rack.type("sw1", "system mtu 2000")
     assert awaited(lambda: passes(1900))
+    assert probed() == "arrives"
     rack.type("sw1", "no system mtu")
     assert not passes(1900)
 

@@ -114,6 +114,42 @@ def test_the_exporter_sees_what_really_happens_to_links(
     assert awaited(lambda: read(watches)["port_speed_bytes"].get(slow) == 125e6)
 
 
+def test_counters_move_with_what_really_passes_and_the_command_line_tells_what_snmp_tells(
+    rack: WatchedRack, watches: list[Watch]
+) -> None:
+    ports = {ONE: ("sw1", "Gi1/0/1", "1"), FAR: ("sw2", "Et1", "1")}
+
+    def shown(phone: str) -> tuple[int, int]:
+        """Octets in and out of its port, as `show interfaces counters` prints them."""
+        switch, port, _ = ports[phone]
+        table = rack.show(switch, "show interfaces counters").splitlines()
+        came, went = (int(line.split()[1]) for line in table if line.startswith(f"{port} "))
+        return came, went
+
+    def read_out(phone: str) -> tuple[float, float]:
+        switch, _, number = ports[phone]
+        found, labels = read(watches), (switch, number, phone)
+        return (
+            found["port_receive_bytes_total"][labels],
+            found["port_transmit_bytes_total"][labels],
+        )
+
+    before = {phone: shown(phone) for phone in ports}
+    size, count = 1000, 50
+    for _ in range(count):
+        assert rack.hears(FAR, ONE, size)
+    least = size * count
+    came, _ = shown(ONE)
+    _, went = shown(FAR)
+    assert came - before[ONE][0] >= least
+    assert went - before[FAR][1] >= least
+    # Headers, and who asks for whom: no more than half as much again.
+    assert came - before[ONE][0] < 1.5 * least
+    for phone in ports:
+        # In between something may pass, if little: that the two agree is seen on a quiet port.
+        assert awaited(lambda: shown(phone) == read_out(phone)), (shown(phone), read_out(phone))  # noqa: B023
+
+
 def test_a_port_that_is_cut_off_on_purpose_is_down_and_no_drift(
     rack: WatchedRack, watches: list[Watch]
 ) -> None:
