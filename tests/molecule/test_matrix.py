@@ -18,8 +18,8 @@ PROJECT = Path(__file__).resolve().parents[2]
 CASES = sorted(path.parent.name for path in PROJECT.glob("molecule/matrix/cases/*/rack.yml"))
 SAMPLE = 1
 LONG = {
-    *("add", "dead-phone", "failing-canary", "interrupted", "remove", "skip-tags", "virgin-check"),
-    "empty-group",
+    *("add", "dead-phone", "failing-canary", "interrupted", "limit", "remove", "skip-tags"),
+    *("virgin-check", "empty-group"),
 }
 """Of three runs of site.yml and more, or without a second one that may change nothing: only in
 `make soak`."""

@@ -13,7 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,3 +176,46 @@ def test_two_phones_on_wifi_are_provisioned_and_train(machine: DebianMachine) ->
     phones = json.loads(machine.run("fleetctl status -o json"))["phones"]
     assert [phone["state"] for phone in phones] == ["ready", "ready"]
     assert output("dpkg-query", "-W") == installed_here
+
+
+UNITS = [f"phonerack-{service}-home.service" for service in ("serve", "guard")]
+METRICS = "http://127.0.0.1:9867/metrics"
+
+
+def test_its_two_services_run_come_back_after_a_crash_and_go_when_not_wanted(
+    machine: DebianMachine,
+) -> None:
+    """As where phones are real ones; of stand-ins they are not wanted unless somebody says so."""
+
+    def processes() -> list[str]:
+        return [machine.run(f"systemctl show -P MainPID {unit}").strip() for unit in UNITS]
+
+    def eventually(look: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 120
+        while not look():
+            assert time.monotonic() < deadline, machine.run("journalctl -n 50 --no-pager")
+            time.sleep(1)
+
+    def metrics() -> str:
+        ask = f"import urllib.request as u; print(u.urlopen('{METRICS}').read().decode())"
+        return machine.run(f'python -c "{ask}"', check=False)
+
+    provision = "ansible-playbook site.yml -t controller --limit controller"
+    machine.run(f"{provision} -e controller_serve=true")
+    eventually(lambda: "phonerack_" in metrics())
+    before = processes()
+    assert "0" not in before
+    assert "changed=0" in machine.run(f"{provision} -e controller_serve=true")
+    assert processes() == before
+
+    machine.run(f"kill -9 {' '.join(before)}")
+
+    def is_back() -> bool:
+        return not {"0", *before} & {*processes()} and "phonerack_" in metrics()
+
+    eventually(is_back)
+    assert machine.run("systemctl is-enabled " + " ".join(UNITS)).split() == ["enabled"] * 2
+
+    machine.run(provision)
+    assert processes() == ["0", "0"]
+    assert machine.run("ls /etc/systemd/system/phonerack-*-home.service", check=False) == ""
