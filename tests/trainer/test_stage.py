@@ -161,7 +161,7 @@ def test_what_a_broken_off_staging_left_is_whole_or_gone(tmp_path) -> None:
     (store.part / f"{second}.incoming").write_bytes(b"half")
     (store.part / f".{third}.abcd.part").write_bytes(b"half")
     (store.part / third).write_bytes((source / third).read_bytes()[:-5])
-    older = store.part.with_name(".d.0000.part")
+    older = store.part.with_name(f".d.{'0' * 16}.part")
     older.mkdir()
     store.prepare()
     store.part.mkdir(parents=True, exist_ok=True)
