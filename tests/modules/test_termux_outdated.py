@@ -23,7 +23,8 @@ class Daemon:
         runit.service(
             name,
             run=f"#!{self.program}\n{log.replace('LINE', 'start')}\n"
-            f"trap '{log.replace('LINE', 'hangup')}; {on_hangup}' HUP\ntrap 'kill $!; exit' TERM\n"
+            f"trap '{log.replace('LINE', 'hangup')}; {on_hangup}' HUP\n"
+            "trap 'kill $(jobs -p); exit' TERM\n"
             "while :; do sleep 1000 & wait; done\n",
         )
 

@@ -20,7 +20,7 @@ RUN = """\
 #!/bin/bash
 echo start >>../../log-$(basename "$PWD")
 trap 'echo hangup >>../../log-$(basename "$PWD"); kill $!' HUP
-trap 'kill $!; exit 0' TERM
+trap 'kill $(jobs -p); exit 0' TERM
 while :; do sleep 1000 & wait; done
 """
 DAEMON = """\

@@ -92,6 +92,7 @@ def test_an_interrupted_up_is_rolled_back(rack: SmallRack) -> None:
     assert remains(rack) == []
 
 
+@pytest.mark.soak
 def test_up_mends_what_is_missing_and_leaves_the_rest(rack: SmallRack) -> None:
     rack.standin("up")
     pid = output("podman", "inspect", "-f", "{{.State.Pid}}", f"{rack.namespace}-phone004")
@@ -125,6 +126,7 @@ def test_two_racks_stand_side_by_side(rack: SmallRack, tmp_path: Path) -> None:
         rack.standin("down")
 
 
+@pytest.mark.soak
 def test_a_rack_in_the_network_of_another_is_refused_and_disturbs_nobody(
     rack: SmallRack, tmp_path: Path
 ) -> None:

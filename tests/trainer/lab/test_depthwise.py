@@ -180,6 +180,7 @@ fit(model, load_data("digits"))
 """
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("setting", "said"), [("auto", True), ("off", False)])
 def test_a_run_says_what_its_first_rank_uses(tmp_path, setting, said) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)

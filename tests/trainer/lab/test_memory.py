@@ -88,6 +88,7 @@ def test_a_rehearsal_grows_with_samples_and_with_the_optimiser() -> None:
     assert sgd.samples_that_fit(sgd.runtime_bytes) == 0
 
 
+@pytest.mark.soak
 def test_what_torch_refuses_is_told_before_a_launch(tmp_path) -> None:
     plan = mpi.a_plan(8, optimizer=OptimizerSpec("Adam", {"lr": 0.1, "speed": 3}))
     with pytest.raises(PlanError, match=r"optimizer Adam\(lr=0.1, speed=3\)"):
