@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,8 @@ def test_the_sweep_ends_only_what_the_named_connections_began(tmp_path: Path) ->
         os.kill(int(found.stdout.split()[0]), signal.SIGKILL)
     finally:
         for each in (ours, others, starter, stubborn):
-            each.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(each.pid, signal.SIGKILL)
             each.wait()
 
 
