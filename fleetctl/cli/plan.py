@@ -88,6 +88,8 @@ def _measured(
     from trainer.formats import Input
 
     ring = [name for name in app.rack.ring(names) if app.rack.phones[name].enrolled]
+    if not ring:
+        raise Unmeasured("no phone stands in these places yet; `fleetctl enroll` brings them there")
     given = Input(manifest.shape, manifest.classes)
     known = measured_phones(profile, _plan(app, train, ring[:1], manifest), given)
     image = "x".join(map(str, manifest.shape))

@@ -14,6 +14,7 @@ from fleetctl.bench.profile import PROFILE_FILE
 from fleetctl.cli.main import cli
 from fleetctl.errors import FleetError
 from fleetctl.provision import data
+from fleetctl.rack.lock import Locked, write_lock
 from trainer.formats import ComputeProfile, Input, LinkProfile, ModelSpec, RackProfile
 
 RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-23]\n"
@@ -141,6 +142,12 @@ def test_what_was_never_measured_is_refused_with_the_command_that_does(job: Path
     keep(job, replace(PROFILE, links=()))
     assert "fleetctl bench collectives" in str(refused(job))
     assert plan(job, "phone001").exit_code == 0
+
+
+def test_places_without_phones_are_told(job: Path) -> None:
+    write_lock(job.parent / "rack.lock.yml", "home", {"phone001": Locked(serial="R58M0001")})
+    assert "no phone stands in these places yet" in str(refused(job, "phone002"))
+    assert json.loads(plan(job, "-o", "json").stdout)["phones"] == ["phone001"]
 
 
 def test_a_program_of_ones_own_is_refused(job: Path) -> None:
