@@ -15,6 +15,8 @@ from trainer.formats import (
     Exchange,
     Input,
     LinkProfile,
+    MemoryProfile,
+    ModelSpec,
     Plan,
     RackProfile,
     fitted_to,
@@ -81,9 +83,13 @@ def measured_phones(profile: RackProfile, plan: Plan, given: Input) -> dict[str,
     }
 
 
-def _same(entry: ComputeProfile | Any, plan: Plan, given: Input) -> bool:
-    model = fitted_to(entry.model, entry.input.shape, entry.input.classes)
-    return entry.input.shape == given.shape and bool(model == plan.model)
+def _same(entry: ComputeProfile | MemoryProfile, plan: Plan, given: Input) -> bool:
+    return entry.input.shape == given.shape and _model(entry) == plan.model
+
+
+def _model(entry: ComputeProfile | MemoryProfile) -> ModelSpec:
+    """With what follows from the samples that it was measured on, as a plan has it."""
+    return fitted_to(entry.model, entry.input.shape, entry.input.classes)
 
 
 def _fastest(by_threads: Mapping[int, list[ComputeProfile]]) -> list[ComputeProfile]:
@@ -172,10 +178,7 @@ def link_of(profile: RackProfile, exchange: Exchange) -> LinkProfile:
 def gradient_parameters(profile: RackProfile, plan: Plan) -> int:
     """As a phone has counted them, else those of the model for 1000 classes."""
     for entry in profile.compute:
-        if (
-            entry.gradient_bytes
-            and fitted_to(entry.model, entry.input.shape, entry.input.classes) == plan.model
-        ):
+        if entry.gradient_bytes and _model(entry) == plan.model:
             return entry.gradient_bytes // 4
     return KNOWN[plan.model.name].parameters
 
