@@ -57,7 +57,7 @@ def command(app: App, job_file: Path, nodes: tuple[str, ...], output: str) -> No
     manifest = staging.read_data(app.paths.data, job.train.data).manifest
     given = Input(manifest.shape, manifest.classes)
     named = [job.phones] if job.phones and not job.phones.strip().isdigit() else []
-    phones = _measured(app, job.train, profile, manifest, asked or app.select(named))
+    phones = _measured(app, job.train, profile, manifest, given, asked or app.select(named))
     counts = _counts(min(len(phones), job.train.global_batch))
     plans = [_plan(app, job.train, phones[:count], manifest) for count in counts]
     forecasts = [planner.forecast(plan, profile, given) for plan in plans]
@@ -78,22 +78,25 @@ def _plan(app: App, train: Train, phones: Sequence[str], manifest: DataManifest)
 
 
 def _measured(
-    app: App, train: Train, profile: RackProfile, manifest: DataManifest, names: Sequence[str]
+    app: App,
+    train: Train,
+    profile: RackProfile,
+    manifest: DataManifest,
+    given: Input,
+    names: Sequence[str],
 ) -> list[str]:
     """Those of `names` whose steps are known, in ring order; says which are not. Raises
     Unmeasured if none is."""
     from fleetctl.cli.output import progress
     from fleetctl.plan.forecast import Unmeasured, measured_phones
     from fleetctl.rack.nodesets import fold
-    from trainer.formats import Input
 
     ring = [name for name in app.rack.ring(names) if app.rack.phones[name].enrolled]
     if not ring:
         raise Unmeasured("no phone stands in these places yet; `fleetctl enroll` brings them there")
-    given = Input(manifest.shape, manifest.classes)
     known = measured_phones(profile, _plan(app, train, ring[:1], manifest), given)
     image = "x".join(map(str, manifest.shape))
-    share = max(1, train.global_batch // max(len(ring), 1) // train.accumulate)
+    share = max(1, train.global_batch // len(ring) // train.accumulate)
     most = max(share, math.ceil(train.global_batch / 2 / train.accumulate))
     threads = "1,2" if train.threads == "auto" else train.threads
     cure = (

@@ -145,9 +145,9 @@ def _exchange(plan: Plan, profile: RackProfile, backward_seconds: float) -> tupl
     if not plan.exchange.enabled or len(plan.phones) == 1:
         return 0.0, 0.0
     link = link_of(profile, plan.exchange)
-    total = gradient_parameters(profile, plan) * 4
-    size_bytes = total * BYTES_PER_PARAMETER[plan.exchange.codec] / 4
-    messages = _buckets(plan, total)
+    parameters = gradient_parameters(profile, plan)
+    size_bytes = parameters * BYTES_PER_PARAMETER[plan.exchange.codec]
+    messages = _buckets(plan, 4 * parameters)
     steps, traffic = ring_terms(len(plan.phones), size_bytes, messages)
     seconds = steps * link.alpha_seconds + traffic / link.bytes_per_second
     return seconds, min(seconds * (messages - 1) / messages, backward_seconds)
