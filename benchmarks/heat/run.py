@@ -40,11 +40,11 @@ PACE = 25
 
 COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 20.0, 90.0, 8.0
 BIN_SECONDS = 5.0
-SAMPLES_PER_PHONE = 32
+SAMPLES_PER_PHONE = 96
 
 JOB = """\
 train:
-  model: {{name: digits-cnn, args: {{channels: 24, hidden: 64}}}}
+  model: {{name: digits-cnn, args: {{channels: 96, hidden: 64}}}}
   data: digits
   epochs: 100000
   evaluate_every_epochs: 100000
@@ -63,7 +63,7 @@ WAYS = {
     "shares": "shares follow heat",
     "fans": "guard's fans follow heat",
 }
-AMBIENT_CELSIUS = 25
+AMBIENT_CELSIUS = 28
 WITHOUT_FAN = 2
 """Of the phones that train, the one whose fan has failed: it stands between two others."""
 
@@ -143,12 +143,18 @@ def going_on(heat: bool, phones: Sequence[str]) -> Iterator[Path]:
         launch = subprocess.Popen(
             [FLEETCTL, "launch", "--phones", ",".join(phones), str(job)],
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
         )
         assert launch.stdout is not None  # noqa: S101
-        name = next((line.split()[0] for line in launch.stdout if " runs on " in line), None)
-        if name is None:
-            raise SystemExit("the launch ended before its run started: see above")
+        said = []
+        for line in launch.stdout:
+            said.append(line)
+            if " runs on " in line:
+                break
+        else:
+            raise SystemExit("the launch ended before its run started:\n" + "".join(said))
+        name = said[-1].split()[0]
         try:
             run = RackPaths(load_rack(find_rack_file(None)).name).runs / name
             while not iterations(run / "progress.jsonl"):

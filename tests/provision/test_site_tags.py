@@ -91,3 +91,11 @@ def test_a_role_that_is_left_out_takes_no_other_along(runs: Runs, skip: str) -> 
 def test_phases_before_the_phones_meet_none(runs: Runs, tag: str) -> None:
     assert runs[tag, ""]
     assert not any(step.is_contact for step in runs[tag, ""])
+
+
+def test_switches_are_configured_before_anything_is_reached_through_them(runs: Runs) -> None:
+    """A larger MTU than 1500 does not pass a switch that was not told of it."""
+    roles = [step.role for step in runs["all", ""]]
+    reached = ("services", *OF_PHONES, "phone", "monitoring", "verify")
+    assert roles.index("switch") < min(roles.index(role) for role in reached)
+    assert {step.role for step in runs["controller", ""]} == {"controller", "services"}
