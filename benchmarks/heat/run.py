@@ -1,9 +1,9 @@
 """A long run in the heat: the time of an iteration against that of the cool rack.
 
 A provisioned rack of stand-in phones is there, with `fans:` as in README.md, and `fleetctl data add
-digits` was done. Each measurement is one job: some seconds cool, while heat stands still, then the
-phones' heat of forty minutes in a minute and a half. The rack's last phone does not train: its part
-of the processors is left to whatever else runs here. Its result is added to a file, of which
+digits` was done. Each measurement is one job: half a minute cool, while heat stands still, then the
+phones' heat of forty minutes in three. The rack's last two phones do not train: their part of the
+processors is left to whatever else runs here. Its result is added to a file, of which
 `--svg` draws all.
 
     python benchmarks/heat/run.py one-fan shares --results FILE.jsonl
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
-PACE = 25
+PACE = 12.5
 """Seconds of the phones' heat in one of the clock's."""
 
-COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 20.0, 90.0, 8.0
-BIN_SECONDS = 5.0
+COLD_SECONDS, HOT_SECONDS, WARM_UP_SECONDS = 30.0, 192.0, 8.0
+BIN_SECONDS = 8.0
+IDLE_PHONES = 2
 SAMPLES_PER_PHONE = 96
 
 JOB = """\
@@ -195,7 +196,7 @@ def durations(events: Sequence[dict[str, Any]], whole: int) -> list[tuple[float,
 
 
 def measure(rack: Rack, scene: str, way: str) -> Run:
-    phones = rack.enrolled[:-1]
+    phones = rack.enrolled[:-IDLE_PHONES]
     whole = SAMPLES_PER_PHONE * len(phones)
     reset()
     with going_on(way != "nothing", phones) as folder:
