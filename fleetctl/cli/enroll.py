@@ -14,7 +14,8 @@ from fleetctl.cli.output import print_json, print_table, progress
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
-    from fleetctl.provision.enrol import Options, Report
+    from fleetctl.provision.enrol import Options
+    from fleetctl.provision.enrol_look import Report
 
 
 @click.command()

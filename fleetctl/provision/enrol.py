@@ -7,22 +7,22 @@ nobody else. Every step may be done again, so an interrupted enrolment is comple
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from fleetctl.errors import FleetError
 from fleetctl.provision import android, enrol_facts, enrol_termux
 from fleetctl.provision.enrol_facts import Found, Interface
 from fleetctl.provision.enrol_files import Luggage, gather
+from fleetctl.provision.enrol_look import Report, Step, Watch, look, settled
 from fleetctl.provision.enrol_termux import Failed, NeedsHands
 from fleetctl.provision.identity import Register
 from fleetctl.provision.keys import Request, fulfil
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.lock import Locked
 from fleetctl.rack.model import PHONE_PORT
-from fleetctl.remote.adb import Adb, AdbLost, AdbPhone, Link, session
+from fleetctl.remote.adb import AdbPhone, session
 from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key, log_in
@@ -32,36 +32,7 @@ CONCURRENT = 16
 """Phones at once: a hub's bandwidth is shared by all that hang on it."""
 
 SSH_WAIT_SECONDS = 60.0
-STEADY_SECONDS = 2.0
 _POLL_SECONDS = 0.5
-
-type Step = Literal["look", "settings", "apps", "key", "ssh", "network", "done"]
-type End = Literal["enrolled", "known", "refused", "needs-hands", "failed"]
-
-LINK_CURES = {
-    "unauthorized": "unlock its screen and accept its dialog about USB debugging (tick `always`)",
-    "offline": "adb gets no answer: plug it in again",
-    "no permissions": "this user may not open the USB device: install "
-    "android-sdk-platform-tools-common, or run as root",
-    "other": "adb cannot use it as it is: look at its screen",
-}
-
-
-@dataclass(slots=True)
-class Report:
-    """One phone's way through enrolment. `remarks`: what did not work and was not needed;
-    `address`: where it was met in the rack's network, if it was."""
-
-    link: str
-    serial: str
-    name: str | None = None
-    model: str = ""
-    step: Step = "look"
-    note: str = ""
-    end: End | None = None
-    reason: str = ""
-    address: str | None = None
-    remarks: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +45,6 @@ class Options:
     name: str | None = None
     replace: str | None = None
     wait_seconds: float = 60.0
-
-
-type Watch = Callable[[Sequence[Report]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +82,7 @@ async def _enrol_all(
     lock = Register(rack, rack_file).entries()
     async with session(paths) as adb:
         links = await settled(adb, options.wait_seconds, watch)
-        reports, found = await _look(adb, links, options)
+        reports, found = await look(adb, links, options.serials)
         if any(report.end is None for report in reports):
             _assign(reports, found, rack, lock, options)
         watch(reports)
@@ -154,74 +122,6 @@ def _refuse_busy(paths: RackPaths, name: str) -> None:
         facts = state.phones().get(name)
     if facts and facts.run:
         raise Held({name: facts.run})
-
-
-async def settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
-    """The phones that adb sees, once no dialog of theirs waits for a person, or time is over.
-
-    Its server has just started: phones come to it one after the other, so that those which it sees
-    have to stay the same for a moment.
-    """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + wait_seconds
-    links, since = await adb.links(), clock()
-    while True:
-        asking = [link for link in links if link.state in ("unauthorized", "offline")]
-        steady = clock() - since >= STEADY_SECONDS
-        if steady and (not asking or clock() >= deadline):
-            return links
-        if asking:
-            watch([Report(link.name, link.name, note=LINK_CURES[link.state]) for link in asking])
-        await asyncio.sleep(_POLL_SECONDS)
-        now = await adb.links()
-        if {link.name for link in now} != {link.name for link in links}:
-            since = clock()
-        links = now
-
-
-async def _look(
-    adb: Adb, links: Sequence[Link], options: Options
-) -> tuple[list[Report], dict[str, Found]]:
-    """A report for each phone that adb sees, and the facts of those that answer."""
-    reports: dict[str, Report] = {}
-    found: dict[str, Found] = {}
-
-    async def look(link: Link) -> None:
-        report = reports[link.name] = Report(link.name, link.name)
-        if link.state != "device":
-            report.end, report.reason = "needs-hands", f"{link.state}: {LINK_CURES[link.state]}"
-            return
-        try:
-            facts = await enrol_facts.ask(adb.phone(link.name))
-        except AdbLost as problem:
-            report.end, report.reason = "failed", str(problem)
-            return
-        report.serial, report.model = facts.serial, facts.model
-        found[link.name] = facts
-
-    await asyncio.gather(*(look(link) for link in links))
-    ordered = _without_doubles([reports[link.name] for link in links])
-    if options.serials:
-        seen = {report.serial for report in ordered} | {report.link for report in ordered}
-        if missing := [serial for serial in options.serials if serial not in seen]:
-            raise InputError(
-                f"adb does not see {', '.join(missing)}: plug it into this machine, switch USB "
-                "debugging on, and look at `adb devices`"
-            )
-        ordered = [
-            report
-            for report in ordered
-            if report.serial in options.serials or report.link in options.serials
-        ]
-    return ordered, found
-
-
-def _without_doubles(reports: Iterable[Report]) -> list[Report]:
-    """One report a phone, though adb may reach one by USB and by the network."""
-    first: dict[str, Report] = {}
-    for report in reports:
-        first.setdefault(report.serial, report)
-    return list(first.values())
 
 
 def _assign(

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleetctl.provision import android
-from fleetctl.provision.enrol import Report, Step, Watch, sign
+from fleetctl.provision.enrol import sign
+from fleetctl.provision.enrol_look import Report, Step, Watch
 from fleetctl.provision.identity import Register
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack import dhcp as rack_dhcp

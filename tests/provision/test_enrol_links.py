@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fleetctl.provision import enrol
+from fleetctl.provision import enrol_look
 from fleetctl.remote.adb import Link
 
 
@@ -27,14 +27,14 @@ def parsed(name: str, state: Any) -> Link:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enrol, "STEADY_SECONDS", 0.2)
-    monkeypatch.setattr(enrol, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(enrol_look, "STEADY_SECONDS", 0.2)
+    monkeypatch.setattr(enrol_look, "_POLL_SECONDS", 0.02)
 
 
 def begun_with(server: Server, wait_seconds: float, seen: list[Any] | None = None) -> list[str]:
     watch = (seen if seen is not None else []).append
     adb: Any = server
-    links = asyncio.run(enrol.settled(adb, wait_seconds, watch))
+    links = asyncio.run(enrol_look.settled(adb, wait_seconds, watch))
     return [f"{link.name} {link.state}" for link in links]
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fleetctl.checks.doors import worth_noting
 from fleetctl.provision import android, wire
-from fleetctl.provision.enrol import Report
+from fleetctl.provision.enrol_look import Report
 from fleetctl.provision.identity import Register
 from fleetctl.provision.wire import Met, Search, addresses_to_ask, doubles, parse_leases
 from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths, load_rack
