@@ -13,9 +13,9 @@ from pathlib import Path
 
 from fleetctl.errors import FleetError
 from fleetctl.provision import android, enrol_facts, enrol_termux
-from fleetctl.provision.enrol_facts import Found, Interface
+from fleetctl.provision.enrol_facts import Found
 from fleetctl.provision.enrol_files import Luggage, gather
-from fleetctl.provision.enrol_look import Report, Step, Watch, look, settled
+from fleetctl.provision.enrol_look import End, Report, Step, Watch, look, settled
 from fleetctl.provision.enrol_termux import Failed, NeedsHands
 from fleetctl.provision.identity import Register
 from fleetctl.provision.keys import Request, fulfil
@@ -33,6 +33,9 @@ CONCURRENT = 16
 
 SSH_WAIT_SECONDS = 60.0
 _POLL_SECONDS = 0.5
+
+_OPENED = "restarting in TCP mode"
+"""What a phone's adb daemon says before it does; adb's client ends well without it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +82,18 @@ async def enrol(
 async def _enrol_all(
     rack_file: Path, rack: Rack, paths: RackPaths, options: Options, watch: Watch
 ) -> list[Report]:
-    lock = Register(rack, rack_file).entries()
+    register = Register(rack, rack_file)
     async with session(paths) as adb:
         links = await settled(adb, options.wait_seconds, watch)
         reports, found = await look(adb, links, options.serials)
         if any(report.end is None for report in reports):
-            _assign(reports, found, rack, lock, options)
+            _assign(reports, found, rack, register, options)
         watch(reports)
         if not any(report.end is None for report in reports):
             return reports
-        luggage = gather(paths.apks, paths.packages)
+        luggage = Luggage((), ())
+        if any(report.end is None and report.step == "look" for report in reports):
+            luggage = gather(paths.apks, paths.packages)
         sign(rack_file)
         bench = Bench(
             rack=rack,
@@ -128,11 +133,12 @@ def _assign(
     reports: Sequence[Report],
     found: dict[str, Found],
     rack: Rack,
-    lock: Mapping[str, Locked],
+    register: Register,
     options: Options,
 ) -> None:
     """Give each phone its place, or refuse it, or leave it alone because it is enrolled."""
-    owners = {entry.serial: name for name, entry in lock.items() if entry.serial}
+    lock: Mapping[str, Locked] = register.entries()
+    known = {lock[name].serial for name in register.host_keys() if name in lock}
     if options.replace:
         lock = _vacate(options.replace, rack, lock)
     open_reports = [report for report in reports if report.end is None]
@@ -144,9 +150,14 @@ def _assign(
         if report.name is None:
             report.end, report.reason = "refused", assignment.refused[report.serial]
             continue
-        if report.serial in owners and not (options.serials or place):
-            report.end, report.step = "known", "done"
+        if report.serial in known and not (options.serials or place):
             report.reason = f"enrolled already; --serial {report.serial} does it again"
+            place_of = rack.phones[report.name]
+            if place_of.waits_for_wire:
+                # The last time may have been cut off just before its end: that is done again.
+                report.step = "network"
+            else:
+                report.end, report.step, report.address = "known", "done", place_of.address
             continue
         reasons = enrol_facts.unfit(found[report.link], rack.phones[report.name])
         if reasons:
@@ -163,18 +174,22 @@ def _vacate(name: str, rack: Rack, lock: Mapping[str, Locked]) -> dict[str, Lock
 
 
 async def _enrol_one(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    end: End = "known" if report.step == "network" else "enrolled"
     try:
-        await _steps(bench, phone, found, report)
+        if end == "enrolled":
+            await _steps(bench, phone, found, report)
+        await _finish(bench, phone, report)
     except NeedsHands as problem:
         report.end, report.reason = "needs-hands", str(problem)
     except (Failed, PhoneError, FleetError) as problem:
         report.end, report.reason = "failed", str(problem)
     else:
-        report.end, report.step, report.note = "enrolled", "done", ""
+        report.end, report.step, report.note = end, "done", ""
     bench.watch()
 
 
 async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    """From a phone that adb reaches to one that the register knows."""
     name = report.name or ""
     network = bench.rack.network
 
@@ -207,39 +222,51 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     at("ssh")
     key = await _first_ssh(bench, phone, name)
     at("network")
-    # The last thing: a serial in the lock file is an enrolled phone.
+    # A serial in the lock file is an enrolled phone, but for `_finish`.
     register = Register(bench.rack, bench.rack_file)
     before = register.entries().get(name, Locked())
     kept = before if before.serial == found.serial else Locked()
     wired = network.medium == "ethernet"
     entry = replace(kept, serial=found.serial, api_level=found.api_level, adb_open=wired)
     (register.replace if bench.replace else register.enrol)(name, entry, key)
-    on_wifi = network.medium == "wifi" and network.dhcp == "theirs"
-    if on_wifi and (met := await _meet_on_wifi(bench, phone, name, report)):
-        register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
-        report.address = met.address
+
+
+async def _finish(bench: Bench, phone: AdbPhone, report: Report) -> None:
+    """What is left once the register knows the phone: its way to the rack's network. May be done
+    again, which also arms anew the adb of one that has restarted since."""
+    name = report.name or ""
+    network = bench.rack.network
+    if network.medium == "wifi" and network.dhcp == "theirs":
+        await _meet_on_wifi(bench, phone, report)
     sign(bench.rack_file)
-    if wired:
+    if network.medium == "ethernet":
         # By this, Wi-Fi is switched off once ssh has answered over the wire.
-        await phone.listen_on_network()
+        said = await phone.listen_on_network()
+        if not said.ok or _OPENED not in said.stdout:
+            raise Failed(
+                f"adb of {name} does not open on the network ({said.complaint}): leave it on USB, "
+                "and run `fleetctl enroll` again"
+            )
 
 
-async def _meet_on_wifi(
-    bench: Bench, phone: AdbPhone, name: str, report: Report
-) -> Interface | None:
-    """Where ssh answers in the rack's network: while it has adb, a phone keeps its Wi-Fi."""
+async def _meet_on_wifi(bench: Bench, phone: AdbPhone, report: Report) -> None:
+    """Record where ssh answers in the rack's network: while it has adb, a phone keeps its Wi-Fi."""
+    name = report.name or ""
     met = await enrol_facts.interface_in(phone, bench.rack.network.cidr)
     if met is None:
         report.remarks.append(f"it has no address in {bench.rack.network.cidr}")
-        return None
+        return
     paths = bench.paths
     identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
     try:
         await log_in(name, met.address, identity, PHONE_PORT)
     except PhoneError as problem:
         report.remarks.append(str(problem))
-        return None
-    return met
+        return
+    register = Register(bench.rack, bench.rack_file)
+    entry, key = register.entries()[name], register.host_keys()[name]
+    register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
+    report.address = met.address
 
 
 async def _settings(phone: AdbPhone, wanted: Sequence[android.Wish], report: Report) -> None:

@@ -68,21 +68,23 @@ class Register:
     def replace(self, name: str, entry: Locked, host_key: str) -> None:
         """Have another phone sit in the place `name`; the keys of the old one are revoked.
 
-        Drains stay: whoever drained the place lifts them. Raises InputError as `enrol` does, and
-        Held where a run has the phone.
+        One that sits there already, since this was cut off, stays. Drains stay: whoever drained the
+        place lifts them. Raises InputError as `enrol` does, and Held where a run has the phone.
         """
         with self._alone():
             self._refuse(name, entry, host_key)
-            if _plain(host_key) in {key.key for key in self._keys_of(name)}:
+            sits = self.entries().get(name, Locked()).serial == entry.serial
+            if not sits and _plain(host_key) in {key.key for key in self._keys_of(name)}:
                 raise InputError(
                     f"the phone that shall replace {name} bears its host key: it is {name} "
                     "itself, or has a copy of its Termux; reinstall Termux on it"
                 )
             self._refuse_busy([name])
-            self._revoke([name])
-            self._sit(name, entry, host_key)
+            self._revoke([name], but=host_key)
+            # Before the new phone sits there, so that all of this is the old one's.
             with State(self._paths.state_db) as state:
                 state.forget([name], keep_drains=True)
+            self._sit(name, entry, host_key)
 
     def retire(self, names: Collection[str]) -> list[str]:
         """Free the places of phones, and revoke their keys; nothing is done to the phones.
@@ -94,9 +96,7 @@ class Register:
             known = [name for name in names if name in entries or self._keys_of(name)]
             self._refuse_busy(names)
             self._revoke(names)
-            self._write_known_hosts(
-                line for line in self._known_hosts().splitlines() if _name(line) not in names
-            )
+            self._write_known_hosts(self._lines_but(names))
             left = {name: entry for name, entry in entries.items() if name not in names}
             if left != entries:
                 write_lock(self._lock_file, self._rack.name, left)
@@ -166,9 +166,10 @@ class Register:
         kinds = ("hosts", "ranks")
         return {kind: self._paths.ssh / kind / f"{name}-cert.pub" for kind in kinds}
 
-    def _revoke(self, names: Iterable[str]) -> None:
-        """Revoke what `names` are known by, and drop their certificates."""
-        keys = [key for name in names for key in self._keys_of(name)]
+    def _revoke(self, names: Iterable[str], but: str = "") -> None:
+        """Revoke what `names` are known by, `but` for one key, and drop their certificates."""
+        kept = _plain(but)
+        keys = [key for name in names for key in self._keys_of(name) if key.key != kept]
         Authority(self._paths.ssh, self._rack.name).revoke(keys)
         tell_state(self._paths.state_db, self._paths.ssh)
         for name in names:
@@ -176,8 +177,17 @@ class Register:
                 path.unlink(missing_ok=True)
 
     def _sit(self, name: str, entry: Locked, host_key: str) -> None:
-        lines = [line for line in self._known_hosts().splitlines() if _name(line) != name]
-        self._write_known_hosts([*lines, f"{name} {_plain(host_key)}"])
+        """Known is who has both an entry and a key: so at no time has an entry another's key."""
+        if _plain(self.host_keys().get(name, host_key)) != _plain(host_key):
+            self._write_known_hosts(self._lines_but([name]))
+        self._write_entry(name, entry)
+        self._write_known_hosts([*self._lines_but([name]), f"{name} {_plain(host_key)}"])
+
+    def _lines_but(self, names: Collection[str]) -> list[str]:
+        """The lines of known_hosts that are not of `names`."""
+        return [line for line in self._known_hosts().splitlines() if _name(line) not in names]
+
+    def _write_entry(self, name: str, entry: Locked) -> None:
         # An address that others lease out is whose phone has it now.
         entries = {
             known: replace(each, address=None) if each.address == entry.address else each

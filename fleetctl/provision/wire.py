@@ -351,8 +351,9 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
             )
             return False
         report.reason = (
-            f"ssh answers, but adb does not ({state or said or 'closed'}): it has rebooted since "
-            "`fleetctl enroll`, so Wi-Fi is as it was; see on the phone's screen that it is off"
+            f"ssh answers, but adb does not ({state or said or 'closed'}): the phone has restarted "
+            "since `fleetctl enroll`, or that was cut off, so Wi-Fi is as it was; see on the "
+            "phone's screen that it is off"
         )
         return True
     phone = bench.adb.phone(endpoint)
