@@ -209,15 +209,11 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     await _settings(phone, android.before_apps(wanted), report)
     at("apps")
     apps = bench.luggage.apps_for(found.abis)
-    await enrol_termux.install_apps(phone, apps, dict(found.apps))
+    await enrol_termux.install_apps(phone, apps, found)
     await _settings(phone, wanted, report)
     at("key")
     await enrol_termux.set_up_ssh(
-        phone,
-        bench.luggage,
-        bench.operator,
-        debuggable=apps[android.TERMUX_APPS[0]].debuggable,
-        tell=lambda note: at("key", note),
+        phone, bench.luggage, bench.operator, lambda note: at("key", note)
     )
     at("ssh")
     key = await _first_ssh(bench, phone, name)

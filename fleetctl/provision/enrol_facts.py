@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
+from fleetctl.provision.android import TERMUX_APPS
 from fleetctl.rack import InputError, Phone, Rack
 from fleetctl.rack.lock import Locked
 from fleetctl.remote.adb import AdbLost, AdbPhone
@@ -28,6 +29,7 @@ ABI = {"termux-aarch64": "arm64-v8a", "linux-aarch64": "arm64-v8a", "linux-x86_6
 """Android's name for the processor that a release target needs."""
 
 _MARK = "@@phonerack"
+_SIGNATURE = re.compile(r"PackageSignatures\{[^\[]*\[([0-9a-f]+)")
 _SCRIPT = "; ".join(
     f"echo {_MARK}; {command}"
     for command in (
@@ -35,13 +37,15 @@ _SCRIPT = "; ".join(
         "cat /proc/meminfo",
         "df -k /data",
         "pm list packages -3 --show-versioncode",
+        *(f"dumpsys package {app} | grep -F PackageSignatures | head -n 1" for app in TERMUX_APPS),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A phone at the end of adb. `apps` maps packages that somebody installed to version codes."""
+    """A phone at the end of adb. `apps` maps packages that somebody installed to version codes,
+    `signatures` those of Termux to what Android prints of their signers, where it does."""
 
     link: str
     serial: str
@@ -52,6 +56,7 @@ class Found:
     memory_bytes: int = 0
     storage_bytes: int = 0
     apps: Mapping[str, int] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 async def ask(phone: AdbPhone) -> Found:
@@ -65,7 +70,9 @@ async def ask(phone: AdbPhone) -> Found:
 
 def understand(link: str, said: str) -> Found:
     """Facts out of what the phone's shell printed; what is missing stays empty."""
-    props_text, memory, storage, apps = [*said.split(_MARK)[1:], "", "", "", ""][:4]
+    parts = said.split(_MARK)[1:]
+    props_text, memory, storage, apps = [*parts, "", "", "", ""][:4]
+    signers = zip(TERMUX_APPS, map(_SIGNATURE.search, parts[4:]), strict=False)
     props = dict(re.findall(r"^\[(.+?)\]: \[(.*?)\]$", props_text, re.MULTILINE))
     total = re.search(r"^MemTotal:\s+(\d+) kB", memory, re.MULTILINE)
     free = re.findall(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d+%", storage)
@@ -83,6 +90,7 @@ def understand(link: str, said: str) -> Found:
             name: int(code)
             for name, code in re.findall(r"^package:(\S+) versionCode:(\d+)", apps, re.MULTILINE)
         },
+        signatures={app: found[1] for app, found in signers if found},
     )
 
 
