@@ -358,7 +358,15 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
         return True
     phone = bench.adb.phone(endpoint)
     outcome = await android.ensure(phone, [android.WIFI_OFF])
-    report.remarks += outcome.problems.values()
+    if outcome.problems:
+        # Without adb nobody could switch it off from afar.
+        report.end = "needs-hands"
+        report.reason = (
+            f"Wi-Fi stays on ({'; '.join(outcome.problems.values())}): switch it off on the "
+            "phone's screen, and run `fleetctl enroll --wire` again, which closes adb; adb is open "
+            f"at {endpoint} until then, for anybody on the network"
+        )
+        return False
     # Over the wire alone; else Wi-Fi would have carried what came before.
     await _log_in(bench, name, address)
     await phone.listen_on_usb()
