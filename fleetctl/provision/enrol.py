@@ -87,7 +87,7 @@ async def _enrol_all(
         links = await settled(adb, options.wait_seconds, watch)
         reports, found = await look(adb, links, options.serials)
         if any(report.end is None for report in reports):
-            _assign(reports, found, rack, register, options)
+            _assign(reports, found, rack, register, options, _runs(paths))
         watch(reports)
         if not any(report.end is None for report in reports):
             return reports
@@ -123,10 +123,14 @@ def sign(rack_file: Path) -> None:
 
 def _refuse_busy(paths: RackPaths, name: str) -> None:
     """Raises Held where a run has the phone that shall be replaced."""
+    if run := _runs(paths).get(name):
+        raise Held({name: run})
+
+
+def _runs(paths: RackPaths) -> dict[str, str]:
+    """The runs that have phones, by the phone's name."""
     with State(paths.state_db) as state:
-        facts = state.phones().get(name)
-    if facts and facts.run:
-        raise Held({name: facts.run})
+        return {name: facts.run for name, facts in state.phones().items() if facts.run}
 
 
 def _assign(
@@ -135,8 +139,12 @@ def _assign(
     rack: Rack,
     register: Register,
     options: Options,
+    runs: Mapping[str, str],
 ) -> None:
-    """Give each phone its place, or refuse it, or leave it alone because it is enrolled."""
+    """Give each phone its place, or refuse it, or leave it alone because it is enrolled.
+
+    `runs` maps places to the runs that have their phones.
+    """
     lock: Mapping[str, Locked] = register.entries()
     known = {lock[name].serial for name in register.host_keys() if name in lock}
     if options.replace:
@@ -159,7 +167,12 @@ def _assign(
             else:
                 report.end, report.step, report.address = "known", "done", place_of.address
             continue
-        reasons = enrol_facts.unfit(found[report.link], rack.phones[report.name])
+        reasons = enrol_facts.unfit(
+            found[report.link], rack.phones[report.name], again=report.serial in known
+        )
+        if run := runs.get(report.name):
+            # Termux is stopped on the way, and with it whatever runs there.
+            reasons.append(f"it works for run {run}: wait for its end, or `fleetctl stop {run}`")
         if reasons:
             report.end, report.reason = "refused", "; ".join(reasons)
 

@@ -25,6 +25,9 @@ LEAST_MEMORY_BYTES = 1800 << 20
 LEAST_STORAGE_BYTES = 4 << 30
 """Python, PyTorch, a release, data and checkpoints."""
 
+LEAST_AGAIN_BYTES = 512 << 20
+"""Termux, unpacked, and ssh: what enrolment itself brings to a phone that has been enrolled."""
+
 ABI = {"termux-aarch64": "arm64-v8a", "linux-aarch64": "arm64-v8a", "linux-x86_64": "x86_64"}
 """Android's name for the processor that a release target needs."""
 
@@ -118,8 +121,11 @@ def find_interface(said: str, cidr: IPv4Network) -> Interface | None:
     return None
 
 
-def unfit(found: Found, place: Phone) -> list[str]:
-    """Why this phone cannot serve at this place of the rack; empty if it can."""
+def unfit(found: Found, place: Phone, *, again: bool = False) -> list[str]:
+    """Why this phone cannot serve at this place of the rack; empty if it can.
+
+    With `again` it has served there, and may hold already what it needs the room for.
+    """
     reasons = []
     wanted = ABI[place.target]
     if wanted not in found.abis:
@@ -131,10 +137,11 @@ def unfit(found: Found, place: Phone) -> list[str]:
         reasons.append(f"API level {found.api_level}: Android 9 (28) is the least")
     if found.memory_bytes < LEAST_MEMORY_BYTES:
         reasons.append(f"{_gib(found.memory_bytes)} of memory, and it takes 2")
-    if found.storage_bytes < LEAST_STORAGE_BYTES:
+    least_bytes = LEAST_AGAIN_BYTES if again else LEAST_STORAGE_BYTES
+    if found.storage_bytes < least_bytes:
+        cure = "delete what is on it" if again else "reset the phone, or delete what is on it"
         reasons.append(
-            f"{_gib(found.storage_bytes)} of free storage, and it takes "
-            f"{_gib(LEAST_STORAGE_BYTES)}: reset the phone, or delete what is on it"
+            f"{_gib(found.storage_bytes)} of free storage, and it takes {_gib(least_bytes)}: {cure}"
         )
     return reasons
 
