@@ -78,8 +78,18 @@ chmod 0700 "$HOME/.ssh" && chmod 0600 "$HOME/.ssh/authorized_keys"
 
 say installing
 umask 022
-said=$( {{ dpkg --configure -a && dpkg --install --refuse-downgrade --skip-same-version \\
-    {PARCEL}/*.deb; }} 2>&1 </dev/null) || fail "dpkg: $(printf '%s\\n' "$said" | tail -n 1)"
+# Nobody answers dpkg's question about a file that somebody has edited: his stays.
+keep="--force-confdef --force-confold"
+said=$( {{ dpkg $keep --configure -a && dpkg $keep --install --refuse-downgrade \\
+    --skip-same-version {PARCEL}/*.deb; }} 2>&1 </dev/null) ||
+    fail "dpkg: $(printf '%s\\n' "$said" | tail -n 1)"
+# But sshd goes by the first value that it reads, and that has to be the rack's.
+config="$PREFIX/etc/ssh/sshd_config" rules="Include $PREFIX/etc/ssh/sshd_config.d/*.conf"
+first=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' "$config" 2>/dev/null | head -n 1)
+if [ "$first" != "$rules" ]; then
+    {{ printf '%s\\n' "$rules" && {{ [ ! -e "$config" ] || cat "$config"; }}; }} \\
+        >"$config.phonerack" && mv "$config.phonerack" "$config" || fail "no room for sshd_config"
+fi
 [ -s "$PREFIX/etc/ssh/ssh_host_ed25519_key" ] ||
     ssh-keygen -q -t ed25519 -N '' -f "$PREFIX/etc/ssh/ssh_host_ed25519_key" </dev/null ||
     fail "ssh-keygen makes no host key"
