@@ -52,8 +52,10 @@ class Register:
     def enrol(self, name: str, entry: Locked, host_key: str) -> None:
         """Have the phone of this serial and host key sit in the place `name`.
 
-        The place is empty, or has been the same phone's before. Raises InputError: no such place,
-        a place of another phone, a serial, MAC or host key of another phone, a revoked key.
+        The place is empty, or has been the same phone's before. With another host key it was set up
+        anew, and the keys that it had are revoked: their certificates have no end. Raises
+        InputError: no such place, a place of another phone, a serial, MAC or host key of another
+        phone, a revoked key.
         """
         with self._alone():
             present = self.entries().get(name, Locked())
@@ -63,6 +65,9 @@ class Register:
                     f"choose an empty place, or replace it by `fleetctl enroll --replace {name}`"
                 )
             self._refuse(name, entry, host_key)
+            had = {key.key for key in self._keys_of(name) if key.kind == "host"}
+            if had - {_plain(host_key)}:
+                self._revoke([name], but=host_key)
             self._sit(name, entry, host_key)
 
     def replace(self, name: str, entry: Locked, host_key: str) -> None:
@@ -141,8 +146,8 @@ class Register:
                 )
         if self.is_revoked(host_key):
             raise InputError(
-                f"the host key of {name} was revoked when its phone left a place: reinstall "
-                "Termux on the phone and enrol it again"
+                f"the host key of {name} was revoked when its phone left a place or was enrolled "
+                "anew: reinstall Termux on the phone and enrol it again"
             )
 
     def _refuse_busy(self, names: Iterable[str]) -> None:
