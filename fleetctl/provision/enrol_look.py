@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -74,13 +75,15 @@ async def look(
     adb: Adb, links: Sequence[Link], serials: Sequence[str]
 ) -> tuple[list[Report], dict[str, Found]]:
     """A report for each phone that adb sees, and the facts of those that answer."""
-    reports: dict[str, Report] = {}
+    reports = [Report(link.name, link.name) for link in links]
     found: dict[str, Found] = {}
+    names = Counter(link.name for link in links)
 
-    async def one(link: Link) -> None:
-        report = reports[link.name] = Report(link.name, link.name)
+    async def one(link: Link, report: Report) -> None:
         if link.state != "device":
             report.end, report.reason = "needs-hands", f"{link.state}: {LINK_CURES[link.state]}"
+            return
+        if names[link.name] > 1:
             return
         try:
             facts = await enrol_facts.ask(adb.phone(link.name))
@@ -90,8 +93,9 @@ async def look(
         report.serial, report.model = facts.serial, facts.model
         found[link.name] = facts
 
-    await asyncio.gather(*(one(link) for link in links))
-    ordered = _without_doubles([reports[link.name] for link in links])
+    await asyncio.gather(*map(one, links, reports))
+    _refuse_shared(links, reports)
+    ordered = _without_doubles(reports)
     if serials:
         seen = {report.serial for report in ordered} | {report.link for report in ordered}
         if missing := [serial for serial in serials if serial not in seen]:
@@ -105,9 +109,25 @@ async def look(
     return ordered, found
 
 
+def _refuse_shared(links: Iterable[Link], reports: Iterable[Report]) -> None:
+    """Refuse phones that share a serial: a phone is on USB once, so these are several."""
+    on_usb: dict[str, list[Report]] = {}
+    for link, report in zip(links, reports, strict=True):
+        if link.place:
+            on_usb.setdefault(report.serial, []).append(report)
+    for serial, several in on_usb.items():
+        for report in several if len(several) > 1 else ():
+            report.end = "refused"
+            report.reason = (
+                f"{len(several)} phones on USB bear the serial {serial}, by which a rack knows a "
+                "phone: keep one of them, and leave the others out"
+            )
+
+
 def _without_doubles(reports: Iterable[Report]) -> list[Report]:
     """One report a phone, though adb may reach one by USB and by the network."""
-    first: dict[str, Report] = {}
+    ordered: list[Report] = []
     for report in reports:
-        first.setdefault(report.serial, report)
-    return list(first.values())
+        if report.end == "refused" or report.serial not in {one.serial for one in ordered}:
+            ordered.append(report)
+    return ordered

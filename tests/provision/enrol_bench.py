@@ -123,6 +123,7 @@ class Table:
             (android, "ensure", self._ensure),
         ):
             self.monkeypatch.setattr(module, name, fake)
+        enrol.sign(self.file)
 
     @property
     def file(self) -> Path:

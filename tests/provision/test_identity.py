@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetctl.provision import keys
+from fleetctl.provision import identity, keys
 from fleetctl.provision.identity import Register
 from fleetctl.provision.keys import Request, fulfil
 from fleetctl.provision.revocation import read_list
@@ -140,6 +140,23 @@ def test_a_phone_that_cannot_be_told_from_another_is_refused(
         home.register.enrol(name, replace(home.entry(number), **change), home.key("host9"))
 
     assert (home.register.entries(), home.register.host_keys()) == before
+
+
+def test_no_key_is_recorded_for_a_phone_that_the_lock_file_does_not_have(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a phone that was cut off there could take no other place: its key would be another's."""
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "write_lock", full)
+        with pytest.raises(OSError, match="no space"):
+            home.enrol("phone001", 1)
+
+    home.enrol("phone002", 1)
+    assert home.register.host_keys() == {"phone002": home.key("host1")}
 
 
 def test_a_copy_of_another_phones_termux_is_refused(home: Home) -> None:
