@@ -111,13 +111,15 @@ def make_android(folders: Folders, rack: Rack, phone: Phone, boxed: bool) -> Non
     else:
         network = rack.network
         served = network.services or network.controller
+        signer = load_signer(folders.signer(APP_SIGNER))
         state = fresh.enrolled(
             level,
             abi,
             uid,
             wired=network.medium == "ethernet",
             time_server=served if network.time == "ours" else None,
-            signer=load_signer(folders.signer(APP_SIGNER)).digest,
+            signer=signer.digest,
+            signature=signer.signature,
         )
     write_state(folder, state)
 

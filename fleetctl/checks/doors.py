@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Mapping
 
@@ -18,16 +19,20 @@ async def over_adb(paths: RackPaths, serials: Mapping[str, str]) -> dict[str, bo
         return {}
     try:
         async with adb.session(paths) as server:
-            seen = set()
-            for link in await server.links():
-                if link.state == "device":
-                    said = await server.phone(link.name).shell(
-                        "getprop ro.serialno", limit_seconds=LIMIT_SECONDS
-                    )
-                    seen.add(said.stdout.strip() or link.name)
+            links = [link.name for link in await server.links() if link.state == "device"]
+            seen = set(await asyncio.gather(*(_serial(server.phone(link)) for link in links)))
     except adb.AdbError:
         return {}
     return {name: serial in seen for name, serial in serials.items()}
+
+
+async def _serial(phone: adb.AdbPhone) -> str | None:
+    """The serial of a phone that answers; one that hangs is silent, whatever adb lists it as."""
+    try:
+        said = await phone.shell("getprop ro.serialno", limit_seconds=LIMIT_SECONDS)
+    except adb.AdbLost:
+        return None
+    return said.stdout.strip() or phone.link
 
 
 def worth_noting(answers: Mapping[str, bool], known: Mapping[str, PhoneFacts]) -> dict[str, bool]:

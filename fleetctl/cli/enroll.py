@@ -14,7 +14,8 @@ from fleetctl.cli.output import print_json, print_table, progress
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
-    from fleetctl.provision.enrol import Options, Report
+    from fleetctl.provision.enrol import Options
+    from fleetctl.provision.enrol_look import Report
 
 
 @click.command()
@@ -101,12 +102,14 @@ def _show(app: App, reports: Sequence[Report], *, by_usb: bool) -> None:
         say.print("Needs hands:")
         for one in hands:
             say.print(f"  {one.name or one.serial}: {one.reason}", markup=False)
-    if by_usb and any(one.end == "enrolled" and one.address is None for one in reports):
-        where = {
+    if by_usb and any(one.end in ("enrolled", "known") and not one.address for one in reports):
+        steps = {
             "ethernet": "unplug them, plug them into their hubs",
             "wifi": "have them join the rack's Wi-Fi",
         }[app.rack.network.medium]
-        say.print(f"Now {where}, and run `fleetctl enroll --wire`.")
+        if app.rack.network.dhcp == "ours":
+            steps += ", run `ansible-playbook site.yml -t controller`, so that they get a lease"
+        say.print(f"Now {steps}, and run `fleetctl enroll --wire`.", markup=False)
 
 
 def _exit_code(reports: Sequence[Report]) -> ExitCode:

@@ -11,7 +11,7 @@ from fleetctl.cli.output import make_table, progress
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from fleetctl.provision.enrol import Report
+    from fleetctl.provision.enrol_look import Report
 
 STEPS = ("look", "settings", "apps", "key", "ssh", "network", "done")
 _MARKS = {"enrolled": "done", "known": "enrolled already"}

@@ -40,8 +40,8 @@ class ApkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Apk:
-    """`signer` is the SHA-256 of the signing certificate in hex digits. `abis` are the processors
-    that it has code for; none means all."""
+    """`signer` is the SHA-256 of the signing certificate in hex digits, `signature` what Android
+    prints of it. `abis` are the processors that it has code for; none means all."""
 
     path: Path
     package: str
@@ -51,6 +51,7 @@ class Apk:
     shared_user: str
     signer: str
     abis: frozenset[str] = frozenset()
+    signature: str = ""
 
 
 def read_apk(path: Path) -> Apk:
@@ -59,14 +60,14 @@ def read_apk(path: Path) -> Apk:
     try:
         with zipfile.ZipFile(path) as archive:
             elements = dict(_elements(archive.read(_MANIFEST)))
-            signer = _block_signer(data) or _jar_signer(archive)
+            certificate = _block_signer(data) or _jar_signer(archive)
             names = [name.split("/") for name in archive.namelist()]
     except (zipfile.BadZipFile, KeyError, struct.error, IndexError, ValueError) as problem:
         raise ApkError(f"{path} is no Android package ({problem}): download it again") from None
     manifest = elements.get("manifest", {})
     if "package" not in manifest:
         raise ApkError(f"{path} has no package name in its manifest: download it again")
-    if signer is None:
+    if certificate is None:
         raise ApkError(f"{path} is not signed: download it again")
     return Apk(
         path=path,
@@ -75,7 +76,8 @@ def read_apk(path: Path) -> Apk:
         version_name=str(manifest.get("versionName", "")),
         debuggable=bool(elements.get("application", {}).get("debuggable", False)),
         shared_user=str(manifest.get("sharedUserId", "")),
-        signer=signer,
+        signer=hashlib.sha256(certificate).hexdigest(),
+        signature=java_hash(certificate),
         abis=frozenset(parts[1] for parts in names if parts[0] == "lib" and len(parts) == 3),
     )
 
@@ -142,7 +144,15 @@ def _utf8(chunk: bytes, at: int) -> str:
     return chunk[at : at + length].decode(errors="replace")
 
 
-def _block_signer(data: bytes) -> str | None:
+def java_hash(data: bytes) -> str:
+    """Java's Arrays.hashCode in hex digits: how `dumpsys package` tells signers apart."""
+    value = 1
+    for byte in data:
+        value = (31 * value + (byte ^ 0x80) - 0x80) & 0xFFFFFFFF
+    return f"{value:x}"
+
+
+def _block_signer(data: bytes) -> bytes | None:
     """The first signer's certificate out of the signing block, where there is one."""
     end = data.rindex(_END_OF_ARCHIVE)
     (directory,) = struct.unpack_from("<I", data, end + 16)
@@ -160,7 +170,7 @@ def _block_signer(data: bytes) -> str | None:
             signers = _prefixed(blocks[scheme])[0]
             signed = _prefixed(_prefixed(signers)[0])[0]
             certificates = _prefixed(signed)[1]
-            return hashlib.sha256(_prefixed(certificates)[0]).hexdigest()
+            return _prefixed(certificates)[0]
     return None
 
 
@@ -176,10 +186,10 @@ def _prefixed(data: bytes) -> list[bytes]:
     return parts
 
 
-def _jar_signer(archive: zipfile.ZipFile) -> str | None:
+def _jar_signer(archive: zipfile.ZipFile) -> bytes | None:
     """The certificate of scheme v1, which older packages have alone."""
     for name in archive.namelist():
         if name.startswith("META-INF/") and name.endswith((".RSA", ".DSA", ".EC")):
             for certificate in pkcs7.load_der_pkcs7_certificates(archive.read(name)):
-                return hashlib.sha256(certificate.public_bytes(Encoding.DER)).hexdigest()
+                return certificate.public_bytes(Encoding.DER)
     return None

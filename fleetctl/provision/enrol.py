@@ -7,22 +7,22 @@ nobody else. Every step may be done again, so an interrupted enrolment is comple
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from fleetctl.errors import FleetError
 from fleetctl.provision import android, enrol_facts, enrol_termux
-from fleetctl.provision.enrol_facts import Found, Interface
+from fleetctl.provision.enrol_facts import Found
 from fleetctl.provision.enrol_files import Luggage, gather
+from fleetctl.provision.enrol_look import End, Report, Step, Watch, look, settled
 from fleetctl.provision.enrol_termux import Failed, NeedsHands
 from fleetctl.provision.identity import Register
 from fleetctl.provision.keys import Request, fulfil
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.lock import Locked
 from fleetctl.rack.model import PHONE_PORT
-from fleetctl.remote.adb import Adb, AdbLost, AdbPhone, Link, session
+from fleetctl.remote.adb import AdbPhone, session
 from fleetctl.remote.connect import Identity
 from fleetctl.remote.faults import PhoneError
 from fleetctl.remote.hostkey import host_key, log_in
@@ -32,36 +32,10 @@ CONCURRENT = 16
 """Phones at once: a hub's bandwidth is shared by all that hang on it."""
 
 SSH_WAIT_SECONDS = 60.0
-STEADY_SECONDS = 2.0
 _POLL_SECONDS = 0.5
 
-type Step = Literal["look", "settings", "apps", "key", "ssh", "network", "done"]
-type End = Literal["enrolled", "known", "refused", "needs-hands", "failed"]
-
-LINK_CURES = {
-    "unauthorized": "unlock its screen and accept its dialog about USB debugging (tick `always`)",
-    "offline": "adb gets no answer: plug it in again",
-    "no permissions": "this user may not open the USB device: install "
-    "android-sdk-platform-tools-common, or run as root",
-    "other": "adb cannot use it as it is: look at its screen",
-}
-
-
-@dataclass(slots=True)
-class Report:
-    """One phone's way through enrolment. `remarks`: what did not work and was not needed;
-    `address`: where it was met in the rack's network, if it was."""
-
-    link: str
-    serial: str
-    name: str | None = None
-    model: str = ""
-    step: Step = "look"
-    note: str = ""
-    end: End | None = None
-    reason: str = ""
-    address: str | None = None
-    remarks: list[str] = field(default_factory=list)
+_OPENED = "restarting in TCP mode"
+"""What a phone's adb daemon says before it does; adb's client ends well without it too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +48,6 @@ class Options:
     name: str | None = None
     replace: str | None = None
     wait_seconds: float = 60.0
-
-
-type Watch = Callable[[Sequence[Report]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +82,18 @@ async def enrol(
 async def _enrol_all(
     rack_file: Path, rack: Rack, paths: RackPaths, options: Options, watch: Watch
 ) -> list[Report]:
-    lock = Register(rack, rack_file).entries()
+    register = Register(rack, rack_file)
     async with session(paths) as adb:
         links = await settled(adb, options.wait_seconds, watch)
-        reports, found = await _look(adb, links, options)
+        reports, found = await look(adb, links, options.serials)
         if any(report.end is None for report in reports):
-            _assign(reports, found, rack, lock, options)
+            _assign(reports, found, rack, register, options, _runs(paths))
         watch(reports)
         if not any(report.end is None for report in reports):
             return reports
-        luggage = gather(paths.apks, paths.packages)
+        luggage = Luggage((), ())
+        if any(report.end is None and report.step == "look" for report in reports):
+            luggage = gather(paths.apks, paths.packages)
         sign(rack_file)
         bench = Bench(
             rack=rack,
@@ -150,89 +123,30 @@ def sign(rack_file: Path) -> None:
 
 def _refuse_busy(paths: RackPaths, name: str) -> None:
     """Raises Held where a run has the phone that shall be replaced."""
+    if run := _runs(paths).get(name):
+        raise Held({name: run})
+
+
+def _runs(paths: RackPaths) -> dict[str, str]:
+    """The runs that have phones, by the phone's name."""
     with State(paths.state_db) as state:
-        facts = state.phones().get(name)
-    if facts and facts.run:
-        raise Held({name: facts.run})
-
-
-async def settled(adb: Adb, wait_seconds: float, watch: Watch) -> list[Link]:
-    """The phones that adb sees, once no dialog of theirs waits for a person, or time is over.
-
-    Its server has just started: phones come to it one after the other, so that those which it sees
-    have to stay the same for a moment.
-    """
-    clock = asyncio.get_running_loop().time
-    deadline = clock() + wait_seconds
-    links, since = await adb.links(), clock()
-    while True:
-        asking = [link for link in links if link.state in ("unauthorized", "offline")]
-        steady = clock() - since >= STEADY_SECONDS
-        if steady and (not asking or clock() >= deadline):
-            return links
-        if asking:
-            watch([Report(link.name, link.name, note=LINK_CURES[link.state]) for link in asking])
-        await asyncio.sleep(_POLL_SECONDS)
-        now = await adb.links()
-        if {link.name for link in now} != {link.name for link in links}:
-            since = clock()
-        links = now
-
-
-async def _look(
-    adb: Adb, links: Sequence[Link], options: Options
-) -> tuple[list[Report], dict[str, Found]]:
-    """A report for each phone that adb sees, and the facts of those that answer."""
-    reports: dict[str, Report] = {}
-    found: dict[str, Found] = {}
-
-    async def look(link: Link) -> None:
-        report = reports[link.name] = Report(link.name, link.name)
-        if link.state != "device":
-            report.end, report.reason = "needs-hands", f"{link.state}: {LINK_CURES[link.state]}"
-            return
-        try:
-            facts = await enrol_facts.ask(adb.phone(link.name))
-        except AdbLost as problem:
-            report.end, report.reason = "failed", str(problem)
-            return
-        report.serial, report.model = facts.serial, facts.model
-        found[link.name] = facts
-
-    await asyncio.gather(*(look(link) for link in links))
-    ordered = _without_doubles([reports[link.name] for link in links])
-    if options.serials:
-        seen = {report.serial for report in ordered} | {report.link for report in ordered}
-        if missing := [serial for serial in options.serials if serial not in seen]:
-            raise InputError(
-                f"adb does not see {', '.join(missing)}: plug it into this machine, switch USB "
-                "debugging on, and look at `adb devices`"
-            )
-        ordered = [
-            report
-            for report in ordered
-            if report.serial in options.serials or report.link in options.serials
-        ]
-    return ordered, found
-
-
-def _without_doubles(reports: Iterable[Report]) -> list[Report]:
-    """One report a phone, though adb may reach one by USB and by the network."""
-    first: dict[str, Report] = {}
-    for report in reports:
-        first.setdefault(report.serial, report)
-    return list(first.values())
+        return {name: facts.run for name, facts in state.phones().items() if facts.run}
 
 
 def _assign(
     reports: Sequence[Report],
     found: dict[str, Found],
     rack: Rack,
-    lock: Mapping[str, Locked],
+    register: Register,
     options: Options,
+    runs: Mapping[str, str],
 ) -> None:
-    """Give each phone its place, or refuse it, or leave it alone because it is enrolled."""
-    owners = {entry.serial: name for name, entry in lock.items() if entry.serial}
+    """Give each phone its place, or refuse it, or leave it alone because it is enrolled.
+
+    `runs` maps places to the runs that have their phones.
+    """
+    lock: Mapping[str, Locked] = register.entries()
+    known = {lock[name].serial for name in register.host_keys() if name in lock}
     if options.replace:
         lock = _vacate(options.replace, rack, lock)
     open_reports = [report for report in reports if report.end is None]
@@ -244,11 +158,21 @@ def _assign(
         if report.name is None:
             report.end, report.reason = "refused", assignment.refused[report.serial]
             continue
-        if report.serial in owners and not (options.serials or place):
-            report.end, report.step = "known", "done"
+        if report.serial in known and not (options.serials or place):
             report.reason = f"enrolled already; --serial {report.serial} does it again"
+            place_of = rack.phones[report.name]
+            if place_of.waits_for_wire:
+                # The last time may have been cut off just before its end: that is done again.
+                report.step = "network"
+            else:
+                report.end, report.step, report.address = "known", "done", place_of.address
             continue
-        reasons = enrol_facts.unfit(found[report.link], rack.phones[report.name])
+        reasons = enrol_facts.unfit(
+            found[report.link], rack.phones[report.name], again=report.serial in known
+        )
+        if run := runs.get(report.name):
+            # Termux is stopped on the way, and with it whatever runs there.
+            reasons.append(f"it works for run {run}: wait for its end, or `fleetctl stop {run}`")
         if reasons:
             report.end, report.reason = "refused", "; ".join(reasons)
 
@@ -263,18 +187,22 @@ def _vacate(name: str, rack: Rack, lock: Mapping[str, Locked]) -> dict[str, Lock
 
 
 async def _enrol_one(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    end: End = "known" if report.step == "network" else "enrolled"
     try:
-        await _steps(bench, phone, found, report)
+        if end == "enrolled":
+            await _steps(bench, phone, found, report)
+        await _finish(bench, phone, report)
     except NeedsHands as problem:
         report.end, report.reason = "needs-hands", str(problem)
     except (Failed, PhoneError, FleetError) as problem:
         report.end, report.reason = "failed", str(problem)
     else:
-        report.end, report.step, report.note = "enrolled", "done", ""
+        report.end, report.step, report.note = end, "done", ""
     bench.watch()
 
 
 async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) -> None:
+    """From a phone that adb reaches to one that the register knows."""
     name = report.name or ""
     network = bench.rack.network
 
@@ -294,52 +222,60 @@ async def _steps(bench: Bench, phone: AdbPhone, found: Found, report: Report) ->
     await _settings(phone, android.before_apps(wanted), report)
     at("apps")
     apps = bench.luggage.apps_for(found.abis)
-    await enrol_termux.install_apps(phone, apps, dict(found.apps))
+    await enrol_termux.install_apps(phone, apps, found)
     await _settings(phone, wanted, report)
     at("key")
     await enrol_termux.set_up_ssh(
-        phone,
-        bench.luggage,
-        bench.operator,
-        debuggable=apps[android.TERMUX_APPS[0]].debuggable,
-        tell=lambda note: at("key", note),
+        phone, bench.luggage, bench.operator, lambda note: at("key", note)
     )
     at("ssh")
     key = await _first_ssh(bench, phone, name)
     at("network")
-    # The last thing: a serial in the lock file is an enrolled phone.
+    # A serial in the lock file is an enrolled phone, but for `_finish`.
     register = Register(bench.rack, bench.rack_file)
     before = register.entries().get(name, Locked())
     kept = before if before.serial == found.serial else Locked()
     wired = network.medium == "ethernet"
     entry = replace(kept, serial=found.serial, api_level=found.api_level, adb_open=wired)
     (register.replace if bench.replace else register.enrol)(name, entry, key)
-    on_wifi = network.medium == "wifi" and network.dhcp == "theirs"
-    if on_wifi and (met := await _meet_on_wifi(bench, phone, name, report)):
-        register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
-        report.address = met.address
+
+
+async def _finish(bench: Bench, phone: AdbPhone, report: Report) -> None:
+    """What is left once the register knows the phone: its way to the rack's network. May be done
+    again, which also arms anew the adb of one that has restarted since."""
+    name = report.name or ""
+    network = bench.rack.network
+    if network.medium == "wifi" and network.dhcp == "theirs":
+        await _meet_on_wifi(bench, phone, report)
     sign(bench.rack_file)
-    if wired:
+    if network.medium == "ethernet":
         # By this, Wi-Fi is switched off once ssh has answered over the wire.
-        await phone.listen_on_network()
+        said = await phone.listen_on_network()
+        if not said.ok or _OPENED not in said.stdout:
+            raise Failed(
+                f"adb of {name} does not open on the network ({said.complaint}): leave it on USB, "
+                "and run `fleetctl enroll` again"
+            )
 
 
-async def _meet_on_wifi(
-    bench: Bench, phone: AdbPhone, name: str, report: Report
-) -> Interface | None:
-    """Where ssh answers in the rack's network: while it has adb, a phone keeps its Wi-Fi."""
+async def _meet_on_wifi(bench: Bench, phone: AdbPhone, report: Report) -> None:
+    """Record where ssh answers in the rack's network: while it has adb, a phone keeps its Wi-Fi."""
+    name = report.name or ""
     met = await enrol_facts.interface_in(phone, bench.rack.network.cidr)
     if met is None:
         report.remarks.append(f"it has no address in {bench.rack.network.cidr}")
-        return None
+        return
     paths = bench.paths
     identity = Identity(paths.known_hosts, paths.operator, paths.operator_cert)
     try:
         await log_in(name, met.address, identity, PHONE_PORT)
     except PhoneError as problem:
         report.remarks.append(str(problem))
-        return None
-    return met
+        return
+    register = Register(bench.rack, bench.rack_file)
+    entry, key = register.entries()[name], register.host_keys()[name]
+    register.enrol(name, replace(entry, mac=met.mac, address=met.address), key)
+    report.address = met.address
 
 
 async def _settings(phone: AdbPhone, wanted: Sequence[android.Wish], report: Report) -> None:

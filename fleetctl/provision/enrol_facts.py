@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
 
+from fleetctl.provision.android import TERMUX_APPS
 from fleetctl.rack import InputError, Phone, Rack
 from fleetctl.rack.lock import Locked
 from fleetctl.remote.adb import AdbLost, AdbPhone
@@ -24,10 +25,14 @@ LEAST_MEMORY_BYTES = 1800 << 20
 LEAST_STORAGE_BYTES = 4 << 30
 """Python, PyTorch, a release, data and checkpoints."""
 
+LEAST_AGAIN_BYTES = 512 << 20
+"""Termux, unpacked, and ssh: what enrolment itself brings to a phone that has been enrolled."""
+
 ABI = {"termux-aarch64": "arm64-v8a", "linux-aarch64": "arm64-v8a", "linux-x86_64": "x86_64"}
 """Android's name for the processor that a release target needs."""
 
 _MARK = "@@phonerack"
+_SIGNATURE = re.compile(r"PackageSignatures\{[^\[]*\[([0-9a-f]+)")
 _SCRIPT = "; ".join(
     f"echo {_MARK}; {command}"
     for command in (
@@ -35,13 +40,15 @@ _SCRIPT = "; ".join(
         "cat /proc/meminfo",
         "df -k /data",
         "pm list packages -3 --show-versioncode",
+        *(f"dumpsys package {app} | grep -F PackageSignatures | head -n 1" for app in TERMUX_APPS),
     )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A phone at the end of adb. `apps` maps packages that somebody installed to version codes."""
+    """A phone at the end of adb. `apps` maps packages that somebody installed to version codes,
+    `signatures` those of Termux to what Android prints of their signers, where it does."""
 
     link: str
     serial: str
@@ -52,6 +59,7 @@ class Found:
     memory_bytes: int = 0
     storage_bytes: int = 0
     apps: Mapping[str, int] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 async def ask(phone: AdbPhone) -> Found:
@@ -65,7 +73,9 @@ async def ask(phone: AdbPhone) -> Found:
 
 def understand(link: str, said: str) -> Found:
     """Facts out of what the phone's shell printed; what is missing stays empty."""
-    props_text, memory, storage, apps = [*said.split(_MARK)[1:], "", "", "", ""][:4]
+    parts = said.split(_MARK)[1:]
+    props_text, memory, storage, apps = [*parts, "", "", "", ""][:4]
+    signers = zip(TERMUX_APPS, map(_SIGNATURE.search, parts[4:]), strict=False)
     props = dict(re.findall(r"^\[(.+?)\]: \[(.*?)\]$", props_text, re.MULTILINE))
     total = re.search(r"^MemTotal:\s+(\d+) kB", memory, re.MULTILINE)
     free = re.findall(r"\s(\d+)\s+(\d+)\s+(\d+)\s+\d+%", storage)
@@ -83,6 +93,7 @@ def understand(link: str, said: str) -> Found:
             name: int(code)
             for name, code in re.findall(r"^package:(\S+) versionCode:(\d+)", apps, re.MULTILINE)
         },
+        signatures={app: found[1] for app, found in signers if found},
     )
 
 
@@ -110,8 +121,11 @@ def find_interface(said: str, cidr: IPv4Network) -> Interface | None:
     return None
 
 
-def unfit(found: Found, place: Phone) -> list[str]:
-    """Why this phone cannot serve at this place of the rack; empty if it can."""
+def unfit(found: Found, place: Phone, *, again: bool = False) -> list[str]:
+    """Why this phone cannot serve at this place of the rack; empty if it can.
+
+    With `again` it has served there, and may hold already what it needs the room for.
+    """
     reasons = []
     wanted = ABI[place.target]
     if wanted not in found.abis:
@@ -123,10 +137,11 @@ def unfit(found: Found, place: Phone) -> list[str]:
         reasons.append(f"API level {found.api_level}: Android 9 (28) is the least")
     if found.memory_bytes < LEAST_MEMORY_BYTES:
         reasons.append(f"{_gib(found.memory_bytes)} of memory, and it takes 2")
-    if found.storage_bytes < LEAST_STORAGE_BYTES:
+    least_bytes = LEAST_AGAIN_BYTES if again else LEAST_STORAGE_BYTES
+    if found.storage_bytes < least_bytes:
+        cure = "delete what is on it" if again else "reset the phone, or delete what is on it"
         reasons.append(
-            f"{_gib(found.storage_bytes)} of free storage, and it takes "
-            f"{_gib(LEAST_STORAGE_BYTES)}: reset the phone, or delete what is on it"
+            f"{_gib(found.storage_bytes)} of free storage, and it takes {_gib(least_bytes)}: {cure}"
         )
     return reasons
 

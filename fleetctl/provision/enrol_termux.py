@@ -8,14 +8,16 @@ terminal. It tells how it fares in the system's log, where adb reads it.
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 import shlex
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fleetctl.provision.android import TERMUX_APPS
 from fleetctl.provision.apk import Apk
+from fleetctl.provision.enrol_facts import Found
 from fleetctl.provision.enrol_files import Luggage
 from fleetctl.rack.variables import TERMUX_HOME, TERMUX_PREFIX
 from fleetctl.remote.adb import AdbPhone
@@ -76,8 +78,18 @@ chmod 0700 "$HOME/.ssh" && chmod 0600 "$HOME/.ssh/authorized_keys"
 
 say installing
 umask 022
-said=$( {{ dpkg --configure -a && dpkg --install --refuse-downgrade --skip-same-version \\
-    {PARCEL}/*.deb; }} 2>&1 </dev/null) || fail "dpkg: $(printf '%s\\n' "$said" | tail -n 1)"
+# Nobody answers dpkg's question about a file that somebody has edited: his stays.
+keep="--force-confdef --force-confold"
+said=$( {{ dpkg $keep --configure -a && dpkg $keep --install --refuse-downgrade \\
+    --skip-same-version {PARCEL}/*.deb; }} 2>&1 </dev/null) ||
+    fail "dpkg: $(printf '%s\\n' "$said" | tail -n 1)"
+# But sshd goes by the first value that it reads, and that has to be the rack's.
+config="$PREFIX/etc/ssh/sshd_config" rules="Include $PREFIX/etc/ssh/sshd_config.d/*.conf"
+first=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' "$config" 2>/dev/null | head -n 1)
+if [ "$first" != "$rules" ]; then
+    {{ printf '%s\\n' "$rules" && {{ [ ! -e "$config" ] || cat "$config"; }}; }} \\
+        >"$config.phonerack" && mv "$config.phonerack" "$config" || fail "no room for sshd_config"
+fi
 [ -s "$PREFIX/etc/ssh/ssh_host_ed25519_key" ] ||
     ssh-keygen -q -t ed25519 -N '' -f "$PREFIX/etc/ssh/ssh_host_ed25519_key" </dev/null ||
     fail "ssh-keygen makes no host key"
@@ -98,14 +110,36 @@ done
 """
 
 
-async def install_apps(phone: AdbPhone, wanted: dict[str, Apk], present: dict[str, int]) -> None:
-    """Install what is missing or older than the operator's. Raises Failed."""
+async def install_apps(phone: AdbPhone, wanted: Mapping[str, Apk], found: Found) -> None:
+    """Install what is missing or older than the operator's.
+
+    Raises Failed, and installs nothing, where the phone has one of another signer.
+    """
+    foreign = [
+        apk
+        for package, apk in wanted.items()
+        if apk.signature and found.signatures.get(package, apk.signature) != apk.signature
+    ]
+    if foreign:
+        pairs = ", ".join(
+            f"{apk.package} is signed by another key than {apk.path.name}" for apk in foreign
+        )
+        raise Failed(
+            f"on the phone {pairs}: {_UNINSTALL}; or put into {foreign[0].path.parent} the .apk "
+            "files from where the phone's come from (all three from the same), and rerun"
+        )
     for package, apk in wanted.items():
-        if present.get(package, -1) >= apk.version_code:
+        if found.apps.get(package, -1) >= apk.version_code:
             continue
         said = await phone.install(apk.path)
         if not said.ok or "Success" not in said.stdout:
             raise Failed(explain_install(package, said.stdout + said.stderr))
+
+
+_UNINSTALL = (
+    "uninstall com.termux, com.termux.api and com.termux.boot on it, which deletes their data, and "
+    "rerun"
+)
 
 
 def explain_install(package: str, said: str) -> str:
@@ -113,8 +147,7 @@ def explain_install(package: str, said: str) -> str:
     if "_INCOMPATIBLE" in said:
         return (
             f"{package}: the phone has Termux apps signed by another key (Android says: "
-            f"{_reason(said)}): uninstall com.termux, com.termux.api and com.termux.boot on it, "
-            "which deletes their data, and rerun"
+            f"{_reason(said)}): {_UNINSTALL}"
         )
     if "INSUFFICIENT_STORAGE" in said:
         return f"{package}: no room on the phone ({_reason(said)}): delete something, and rerun"
@@ -128,14 +161,19 @@ def _reason(said: str) -> str:
     return said[start:].splitlines()[0] if start >= 0 else said.strip().splitlines()[-1]
 
 
-async def set_up_ssh(
-    phone: AdbPhone, luggage: Luggage, operator: str, *, debuggable: bool, tell: Tell
-) -> None:
+async def is_debuggable(phone: AdbPhone) -> bool:
+    """Whether the Termux that the phone has lets adb's user in; no where Android does not tell."""
+    said = await phone.shell(f"dumpsys package {_TERMUX} | grep -E '^ *(pkgF|f)lags='")
+    return re.search(r"\bDEBUGGABLE\b", said.stdout) is not None
+
+
+async def set_up_ssh(phone: AdbPhone, luggage: Luggage, operator: str, tell: Tell) -> None:
     """Leave sshd running under Termux's supervisor, with the operator's key. May be done again.
 
     Raises NeedsHands, Failed, AdbLost.
     """
     nonce = secrets.token_hex(8)
+    debuggable = await is_debuggable(phone)
     script = setup_script(operator, nonce, serve=not debuggable)
     await _bring(phone, luggage, script)
     try:
@@ -181,8 +219,17 @@ async def _by_run_as(phone: AdbPhone, nonce: str, tell: Tell) -> None:
     """A debug build: adb's user becomes Termux's. Services are started by the app itself."""
     tell("waiting for Termux to unpack")
     shell = f"{TERMUX_PREFIX}/bin/sh"
-    wait = f"until run-as {_TERMUX} ls {shell} >/dev/null 2>&1; do sleep 0.5; done"
-    await phone.shell(wait, limit_seconds=START_LIMIT_SECONDS)
+    look = f"run-as {_TERMUX} ls {shell}"
+    wait = (
+        f"n=0; until {look} >/dev/null 2>&1 || [ $n -ge {START_LIMIT_SECONDS:g} ]; "
+        f"do n=$((n + 1)); sleep 1; done; {look}"
+    )
+    entered = await phone.shell(wait, limit_seconds=2 * START_LIMIT_SECONDS)
+    if not entered.ok:
+        raise Failed(
+            f"Termux cannot be entered {START_LIMIT_SECONDS:g} s after it was opened "
+            f"({entered.complaint}): open Termux on the phone, wait for its prompt, and rerun"
+        )
     tell("installing ssh")
     command = f"run-as {_TERMUX} {shell} {PARCEL}/{SCRIPT}"
     said = await phone.shell(command, limit_seconds=SETUP_LIMIT_SECONDS)

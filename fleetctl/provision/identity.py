@@ -52,8 +52,10 @@ class Register:
     def enrol(self, name: str, entry: Locked, host_key: str) -> None:
         """Have the phone of this serial and host key sit in the place `name`.
 
-        The place is empty, or has been the same phone's before. Raises InputError: no such place,
-        a place of another phone, a serial, MAC or host key of another phone, a revoked key.
+        The place is empty, or has been the same phone's before. With another host key it was set up
+        anew, and the keys that it had are revoked: their certificates have no end. Raises
+        InputError: no such place, a place of another phone, a serial, MAC or host key of another
+        phone, a revoked key.
         """
         with self._alone():
             present = self.entries().get(name, Locked())
@@ -63,26 +65,31 @@ class Register:
                     f"choose an empty place, or replace it by `fleetctl enroll --replace {name}`"
                 )
             self._refuse(name, entry, host_key)
+            had = {key.key for key in self._keys_of(name) if key.kind == "host"}
+            if had - {_plain(host_key)}:
+                self._revoke([name], but=host_key)
             self._sit(name, entry, host_key)
 
     def replace(self, name: str, entry: Locked, host_key: str) -> None:
         """Have another phone sit in the place `name`; the keys of the old one are revoked.
 
-        Drains stay: whoever drained the place lifts them. Raises InputError as `enrol` does, and
-        Held where a run has the phone.
+        One that sits there already, since this was cut off, stays. Drains stay: whoever drained the
+        place lifts them. Raises InputError as `enrol` does, and Held where a run has the phone.
         """
         with self._alone():
             self._refuse(name, entry, host_key)
-            if _plain(host_key) in {key.key for key in self._keys_of(name)}:
+            sits = self.entries().get(name, Locked()).serial == entry.serial
+            if not sits and _plain(host_key) in {key.key for key in self._keys_of(name)}:
                 raise InputError(
                     f"the phone that shall replace {name} bears its host key: it is {name} "
                     "itself, or has a copy of its Termux; reinstall Termux on it"
                 )
             self._refuse_busy([name])
-            self._revoke([name])
-            self._sit(name, entry, host_key)
+            self._revoke([name], but=host_key)
+            # Before the new phone sits there, so that all of this is the old one's.
             with State(self._paths.state_db) as state:
                 state.forget([name], keep_drains=True)
+            self._sit(name, entry, host_key)
 
     def retire(self, names: Collection[str]) -> list[str]:
         """Free the places of phones, and revoke their keys; nothing is done to the phones.
@@ -94,9 +101,7 @@ class Register:
             known = [name for name in names if name in entries or self._keys_of(name)]
             self._refuse_busy(names)
             self._revoke(names)
-            self._write_known_hosts(
-                line for line in self._known_hosts().splitlines() if _name(line) not in names
-            )
+            self._write_known_hosts(self._lines_but(names))
             left = {name: entry for name, entry in entries.items() if name not in names}
             if left != entries:
                 write_lock(self._lock_file, self._rack.name, left)
@@ -141,8 +146,8 @@ class Register:
                 )
         if self.is_revoked(host_key):
             raise InputError(
-                f"the host key of {name} was revoked when its phone left a place: reinstall "
-                "Termux on the phone and enrol it again"
+                f"the host key of {name} was revoked when its phone left a place or was enrolled "
+                "anew: reinstall Termux on the phone and enrol it again"
             )
 
     def _refuse_busy(self, names: Iterable[str]) -> None:
@@ -166,9 +171,10 @@ class Register:
         kinds = ("hosts", "ranks")
         return {kind: self._paths.ssh / kind / f"{name}-cert.pub" for kind in kinds}
 
-    def _revoke(self, names: Iterable[str]) -> None:
-        """Revoke what `names` are known by, and drop their certificates."""
-        keys = [key for name in names for key in self._keys_of(name)]
+    def _revoke(self, names: Iterable[str], but: str = "") -> None:
+        """Revoke what `names` are known by, `but` for one key, and drop their certificates."""
+        kept = _plain(but)
+        keys = [key for name in names for key in self._keys_of(name) if key.key != kept]
         Authority(self._paths.ssh, self._rack.name).revoke(keys)
         tell_state(self._paths.state_db, self._paths.ssh)
         for name in names:
@@ -176,8 +182,17 @@ class Register:
                 path.unlink(missing_ok=True)
 
     def _sit(self, name: str, entry: Locked, host_key: str) -> None:
-        lines = [line for line in self._known_hosts().splitlines() if _name(line) != name]
-        self._write_known_hosts([*lines, f"{name} {_plain(host_key)}"])
+        """Known is who has both an entry and a key: so at no time has an entry another's key."""
+        if _plain(self.host_keys().get(name, host_key)) != _plain(host_key):
+            self._write_known_hosts(self._lines_but([name]))
+        self._write_entry(name, entry)
+        self._write_known_hosts([*self._lines_but([name]), f"{name} {_plain(host_key)}"])
+
+    def _lines_but(self, names: Collection[str]) -> list[str]:
+        """The lines of known_hosts that are not of `names`."""
+        return [line for line in self._known_hosts().splitlines() if _name(line) not in names]
+
+    def _write_entry(self, name: str, entry: Locked) -> None:
         # An address that others lease out is whose phone has it now.
         entries = {
             known: replace(each, address=None) if each.address == entry.address else each

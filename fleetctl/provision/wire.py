@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from fleetctl.provision import android
-from fleetctl.provision.enrol import Report, Step, Watch, sign
+from fleetctl.provision.enrol import sign
+from fleetctl.provision.enrol_look import Report, Step, Watch
 from fleetctl.provision.identity import Register
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack import dhcp as rack_dhcp
@@ -350,13 +351,22 @@ async def _leave_adb(bench: _Bench, name: str, address: str, report: Report) -> 
             )
             return False
         report.reason = (
-            f"ssh answers, but adb does not ({state or said or 'closed'}): it has rebooted since "
-            "`fleetctl enroll`, so Wi-Fi is as it was; see on the phone's screen that it is off"
+            f"ssh answers, but adb does not ({state or said or 'closed'}): the phone has restarted "
+            "since `fleetctl enroll`, or that was cut off, so Wi-Fi is as it was; see on the "
+            "phone's screen that it is off"
         )
         return True
     phone = bench.adb.phone(endpoint)
     outcome = await android.ensure(phone, [android.WIFI_OFF])
-    report.remarks += outcome.problems.values()
+    if outcome.problems:
+        # Without adb nobody could switch it off from afar.
+        report.end = "needs-hands"
+        report.reason = (
+            f"Wi-Fi stays on ({'; '.join(outcome.problems.values())}): switch it off on the "
+            "phone's screen, and run `fleetctl enroll --wire` again, which closes adb; adb is open "
+            f"at {endpoint} until then, for anybody on the network"
+        )
+        return False
     # Over the wire alone; else Wi-Fi would have carried what came before.
     await _log_in(bench, name, address)
     await phone.listen_on_usb()

@@ -134,9 +134,10 @@ class Adb:
             async with asyncio.timeout(limit_seconds):
                 out, err = await process.communicate()
         except TimeoutError:
+            what = f"`adb {words[2]}` on {words[1]}" if words[0] == "-s" else f"`adb {words[0]}`"
             raise AdbLost(
-                f"`adb {words[0]}` did not finish within {limit_seconds:g} s; look at the phone's "
-                "cable and screen"
+                f"{what} did not finish within {limit_seconds:g} s; look at the phone's cable and "
+                "screen"
             ) from None
         finally:
             await _kill(process)

@@ -88,7 +88,7 @@ NOT_SEEN = (
 
 async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
     """All phones that adb reaches, side by side."""
-    from fleetctl.provision import android, enrol, enrol_facts
+    from fleetctl.provision import android, enrol_facts, enrol_look
     from fleetctl.rack import RackPaths
     from fleetctl.remote.adb import AdbLost, session
 
@@ -129,9 +129,9 @@ async def bring(options: dict[str, Any], check: bool) -> dict[str, Any]:
             problems[name] = "; ".join(outcome.problems.values())
 
     async with session(RackPaths(folder.name, folder.parent)) as adb:
-        links = await enrol.settled(adb, 0, lambda _: None)
+        links = await enrol_look.settled(adb, 0, lambda _: None)
         unusable |= {
-            link.name: f"{link.state}: {enrol.LINK_CURES[link.state]}"
+            link.name: f"{link.state}: {enrol_look.LINK_CURES[link.state]}"
             for link in links
             if link.state != "device"
         }

@@ -13,7 +13,7 @@ import json
 import struct
 import zipfile
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -45,7 +45,8 @@ _ATTRIBUTES = {
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What Android learns from a package. `signer`: SHA-256 of its certificate, in hex digits."""
+    """What Android learns from a package. `signer`: SHA-256 of its certificate, `signature`: Java's
+    hash of it, both in hex digits."""
 
     package: str
     version_code: int
@@ -53,6 +54,7 @@ class Content:
     debuggable: bool = False
     shared_user: str = "com.termux"
     signer: str = ""
+    signature: str = ""
 
 
 class Unreadable(Exception):
@@ -76,6 +78,14 @@ class Signer:
     @property
     def digest(self) -> str:
         return hashlib.sha256(self.certificate).hexdigest()
+
+    @property
+    def signature(self) -> str:
+        """As `dumpsys package` prints it: Java's Arrays.hashCode of signed bytes."""
+        value = 1
+        for byte in self.certificate:
+            value = 31 * value + (byte - 256 if byte > 127 else byte)
+        return f"{value & 0xFFFFFFFF:x}"
 
 
 def load_signer(path: Path) -> Signer:
@@ -122,7 +132,7 @@ def standin_apps(debuggable: bool) -> dict[str, Content]:
 
 def build(content: Content, signer: Signer) -> bytes:
     """A package with this content, signed."""
-    signed = Content(**{**asdict(content), "signer": signer.digest})
+    signed = replace(content, signer=signer.digest, signature=signer.signature)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         # Equal content makes equal files.

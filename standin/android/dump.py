@@ -64,7 +64,9 @@ def _package(state: AndroidState, name: str) -> str:
     return (
         f"Packages:\n  Package [{name}] (5f1a2b):\n    userId={app.uid}\n"
         f"    versionCode={app.version_code} minSdk=24 targetSdk=28\n"
-        f"    versionName={app.version_name}\n    flags={flags}\n    install permissions:\n"
+        f"    versionName={app.version_name}\n    flags={flags}\n"
+        f"    signatures=PackageSignatures{{5f1a2b version:2, signatures:[{app.signature}], "
+        "past signatures:[]}\n    install permissions:\n"
         f"      android.permission.INTERNET: granted=true\n{granted}"
         f"    User 0: ceDataInode=1 installed=true stopped={str(not app.opened).lower()}\n"
     )

@@ -45,7 +45,14 @@ def boxed(api_level: int, abi: str, app_uid: int) -> AndroidState:
 
 
 def enrolled(
-    api_level: int, abi: str, app_uid: int, *, wired: bool, time_server: str | None, signer: str
+    api_level: int,
+    abi: str,
+    app_uid: int,
+    *,
+    wired: bool,
+    time_server: str | None,
+    signer: str,
+    signature: str = "",
 ) -> AndroidState:
     """A phone as enrolment leaves it, on its hub, with Termux and its add-ons."""
     state = boxed(api_level, abi, app_uid)
@@ -70,7 +77,15 @@ def enrolled(
         state.put_setting("global", "settings_enable_monitor_phantom_procs", "false")
     state.doze_exempt = list(ADDED_APPS)
     for name in ADDED_APPS:
-        state.apps[name] = App(118, "0.118", signer, app_uid, shared_user=SHARED_USER, opened=True)
+        state.apps[name] = App(
+            118,
+            "0.118",
+            signer,
+            app_uid,
+            shared_user=SHARED_USER,
+            opened=True,
+            signature=signature,
+        )
         if api_level >= 30:
             state.app_ops[name] = {"AUTO_REVOKE_PERMISSIONS_IF_UNUSED": "ignore"}
     state.apps[TERMUX].granted = [DUMP]

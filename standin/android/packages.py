@@ -47,6 +47,7 @@ def decide(state: AndroidState, content: apk.Content, words: list[str]) -> App:
         shared_user=content.shared_user,
         opened=present.opened if present else False,
         granted=present.granted if present else [],
+        signature=content.signature,
     )
 
 

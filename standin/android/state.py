@@ -38,7 +38,8 @@ class App:
     """An installed app. Apps of one shared user have one uid, and must have one signer.
 
     `opened`: somebody has started it; before that Android tells it nothing, not even of a boot.
-    `granted`: permissions that adb has given it, of those that its manifest asks for.
+    `granted`: permissions that adb has given it, of those that its manifest asks for. `signature`:
+    what `dumpsys` prints of its signer.
     """
 
     version_code: int
@@ -49,6 +50,7 @@ class App:
     shared_user: str = ""
     opened: bool = False
     granted: list[str] = field(default_factory=list)
+    signature: str = ""
 
 
 @dataclass(slots=True)

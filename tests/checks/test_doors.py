@@ -51,6 +51,25 @@ def test_a_phone_is_known_by_its_serial_whatever_adb_calls_it(
     assert ask(monkeypatch, session) == {"phone001": True, "phone002": True, "phone003": False}
 
 
+def test_a_phone_that_hangs_takes_nobody_elses_answer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    @asynccontextmanager
+    async def session(_: RackPaths) -> AsyncIterator[Any]:
+        async def found() -> list[adb.Link]:
+            return [adb.Link(serial, "device", "usb:1") for serial in SERIALS.values()]
+
+        def phone(link: str) -> Any:
+            async def shell(_: str, **__: float) -> adb.Said:
+                if link == "R58M1":
+                    raise adb.AdbLost("`adb shell` did not finish within 5 s")
+                return adb.Said(0, f"{link}\n", "")
+
+            return SimpleNamespace(shell=shell)
+
+        yield SimpleNamespace(links=found, phone=phone)
+
+    assert ask(monkeypatch, session) == {"phone001": False, "phone002": True, "phone003": True}
+
+
 def test_without_adb_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     @asynccontextmanager
     async def session(_: RackPaths) -> AsyncIterator[Any]:

@@ -255,6 +255,7 @@ def test_a_phone_whose_termux_was_reinstalled_is_the_same_phone(story: Story) ->
     assert before != after
     assert story.answers["again"].strip() == str(after)
     assert story.key(FIRST) != story.keys["before"]
+    assert story.keys["before"] in (box.folder / "ssh/revoked").read_text()
     assert box.lock[FIRST] == story.locks["wire"][FIRST]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fleetctl.provision import android, enrol, enrol_facts
+from fleetctl.provision import android, enrol_facts, enrol_look
 from fleetctl.provision.enrol_facts import Found
 from fleetctl.remote import adb
 from fleetctl.remote.adb import AdbError, AdbLost, Link, LinkState
@@ -63,7 +63,7 @@ def phones(monkeypatch: pytest.MonkeyPatch) -> Phones:
         yield made
 
     monkeypatch.setattr(adb, "session", session)
-    monkeypatch.setattr(enrol, "STEADY_SECONDS", 0.0)
+    monkeypatch.setattr(enrol_look, "STEADY_SECONDS", 0.0)
     monkeypatch.setattr(enrol_facts, "ask", made.ask)
     monkeypatch.setattr(android, "ensure", made.ensure)
     return made

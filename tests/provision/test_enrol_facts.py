@@ -47,6 +47,11 @@ Filesystem       1K-blocks     Used Available Use% Mounted on
 @@phonerack
 package:com.termux versionCode:118
 package:org.example versionCode:1002000
+@@phonerack
+    signatures=PackageSignatures{6ce5cf8 version:2, signatures:[e3ca78d8], past signatures:[1f]}
+@@phonerack
+@@phonerack
+    signatures=PackageSignatures{6ce5cf8 version:2, signatures:[], past signatures:[]}
 """
 
 
@@ -70,6 +75,7 @@ def test_what_the_phones_shell_prints_is_understood() -> None:
     assert found.memory_bytes == 7768884 << 10
     assert found.storage_bytes == 92999900 << 10
     assert found.apps == {"com.termux": 118, "org.example": 1002000}
+    assert found.signatures == {"com.termux": "e3ca78d8"}
 
 
 @given(st.text(max_size=300))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.provision.apk import ApkError, read_apk
+from fleetctl.provision.apk import ApkError, java_hash, read_apk
 from fleetctl.provision.enrol_files import Luggage, closure, depends, read_apps
 from fleetctl.rack import InputError
 from standin.android import apk
@@ -45,7 +45,16 @@ def test_a_package_tells_its_name_version_build_and_signer(folder: Path) -> None
     )
     assert found.debuggable
     assert found.shared_user == "com.termux"
-    assert found.signer == apk.load_signer(folder.parent / "a.pem").digest
+    signer = apk.load_signer(folder.parent / "a.pem")
+    assert (found.signer, found.signature) == (signer.digest, signer.signature)
+
+
+def test_a_signer_is_called_as_java_does() -> None:
+    """Values of Arrays.hashCode(new byte[] {…}) by Integer.toHexString."""
+    assert java_hash(b"") == "1"
+    assert java_hash(b"\x01\x02") == "3e2"
+    assert java_hash(b"\xff" * 2) == "3a1"
+    assert java_hash(b"\x80" * 8) == "4edc2f01"
 
 
 @pytest.mark.tools

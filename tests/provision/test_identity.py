@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleetctl.provision import keys
+from fleetctl.provision import identity, keys
 from fleetctl.provision.identity import Register
 from fleetctl.provision.keys import Request, fulfil
 from fleetctl.provision.revocation import read_list
@@ -54,7 +54,8 @@ class Home:
 
     @property
     def revoked(self) -> list[tuple[str, str]]:
-        entries = read_list((self.paths.ssh / "revoked").read_text())
+        file = self.paths.ssh / "revoked"
+        entries = read_list(file.read_text()) if file.exists() else []
         return [(entry.kind, entry.key) for entry in entries]
 
 
@@ -82,7 +83,33 @@ def test_a_reinstalled_app_is_the_same_phone_with_another_key(home: Home) -> Non
     home.register.enrol("phone001", home.entry(1), home.key("host1 anew"))
 
     assert home.register.host_keys() == {"phone001": home.key("host1 anew")}
-    assert not home.register.is_revoked(home.key("host1"))
+    assert not home.register.is_revoked(home.key("host1 anew"))
+
+
+def test_and_its_former_keys_count_no_more_since_their_certificates_have_no_end(home: Home) -> None:
+    home.enrol("phone001", 1)
+    home.enrol("phone002", 2)
+    home.provision()
+
+    home.register.enrol("phone001", home.entry(1), home.key("host1 anew"))
+
+    old = {("host", home.key("host1")), ("rank", home.key("rank-R58M1"))}
+    assert set(home.revoked) == old
+    with State(home.paths.state_db) as state:
+        assert state.wanted_revocations() == 2
+    assert not (home.paths.ssh / "hosts/phone001-cert.pub").exists()
+    with pytest.raises(InputError, match="was revoked when its phone left a place or was enrolled"):
+        home.register.enrol("phone001", home.entry(1), home.key("host1"))
+
+
+def test_what_else_is_learnt_of_a_phone_with_its_known_key_revokes_nothing(home: Home) -> None:
+    """As on the wire: its adapter and its address."""
+    home.register.enrol("phone001", Locked("R58M1", adb_open=True), home.key("host1"))
+    home.provision()
+
+    home.enrol("phone001", 1)
+
+    assert home.revoked == []
 
 
 def test_the_same_phone_may_come_with_another_adapter(home: Home) -> None:
@@ -113,6 +140,23 @@ def test_a_phone_that_cannot_be_told_from_another_is_refused(
         home.register.enrol(name, replace(home.entry(number), **change), home.key("host9"))
 
     assert (home.register.entries(), home.register.host_keys()) == before
+
+
+def test_no_key_is_recorded_for_a_phone_that_the_lock_file_does_not_have(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a phone that was cut off there could take no other place: its key would be another's."""
+
+    def full(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(identity, "write_lock", full)
+        with pytest.raises(OSError, match="no space"):
+            home.enrol("phone001", 1)
+
+    home.enrol("phone002", 1)
+    assert home.register.host_keys() == {"phone002": home.key("host1")}
 
 
 def test_a_copy_of_another_phones_termux_is_refused(home: Home) -> None:
@@ -215,12 +259,12 @@ def test_whatever_happens_names_serials_and_keys_stay_one_to_one(
 ) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         home = Home(tmp_path_factory.mktemp("home"), monkeypatch)
-        for step in range(data.draw(st.integers(1, 6))):
+        for _ in range(data.draw(st.integers(1, 6))):
             act = data.draw(st.sampled_from(["enrol", "replace", "retire"]))
             name = data.draw(st.sampled_from(NAMES))
             number = data.draw(st.integers(1, 4))
             key = home.key(f"host{number}")
-            before = set(home.revoked) if step and (home.paths.ssh / "revoked").exists() else set()
+            before = set(home.revoked)
             try:
                 if act == "retire":
                     home.register.retire([name])
@@ -233,5 +277,4 @@ def test_whatever_happens_names_serials_and_keys_stay_one_to_one(
             assert known.keys() == entries.keys()
             assert len(set(known.values())) == len(known)
             assert not any(home.register.is_revoked(key) for key in known.values())
-            after = set(home.revoked) if (home.paths.ssh / "revoked").exists() else set()
-            assert before <= after
+            assert before <= set(home.revoked)

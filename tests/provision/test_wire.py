@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from fleetctl.checks.doors import worth_noting
 from fleetctl.provision import android, wire
-from fleetctl.provision.enrol import Report
+from fleetctl.provision.enrol_look import Report
 from fleetctl.provision.identity import Register
 from fleetctl.provision.wire import Met, Search, addresses_to_ask, doubles, parse_leases
 from fleetctl.rack import InputError, Network, Phone, Rack, RackPaths, load_rack
@@ -163,6 +163,7 @@ class OpenAdb:
 
     def __init__(self, *, stays_open: bool = False) -> None:
         self.stays_open = stays_open
+        self.problems: dict[str, str] = {}
         self.open: set[str] = set()
         self.values: dict[str, str] = {}
 
@@ -185,7 +186,7 @@ class OpenAdb:
     async def ensure(self, phone: Any, wanted: list[android.Wish]) -> android.Outcome:
         (wish,) = wanted
         self.values[phone.link] = f"{wish.name}={wish.value}"
-        return android.Outcome({}, {})
+        return android.Outcome({}, {}, self.problems)
 
     async def listens(self, address: str, port: int) -> bool:
         return f"{address}:{port}" in self.open
@@ -355,6 +356,28 @@ def test_a_phone_whose_adb_stays_open_still_waits(
         assert report.end == "needs-hands"
         assert "for anybody on the network" in report.reason
         assert there.lock()["phone001"].adb_open
+
+
+def test_wifi_that_stays_on_needs_hands_and_the_next_try_ends_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By adb it can be switched off from afar, so adb stays until that is done."""
+    there = Wire(monkeypatch, tmp_path, OpenAdb())
+    there.enrolled_by_usb(phone001=None)
+    there.places = {"phone001": ("10.1.0.9", MACS["phone001"])}
+    there.adb.problems = {"radio/wifi": "radio/wifi is on after it was set to off"}
+
+    report = there.enroll()["phone001"]
+    assert report.end == "needs-hands"
+    assert "radio/wifi is on after it was set to off" in report.reason
+    assert "adb is open at 10.1.0.9:5555 until then" in report.reason
+    assert there.adb.open == {"10.1.0.9:5555"}
+    assert there.lock()["phone001"].adb_open
+
+    there.adb.problems = {}
+    assert there.enroll()["phone001"].end == "enrolled"
+    assert there.adb.open == set()
+    assert not there.lock()["phone001"].adb_open
 
 
 def test_phones_that_have_changed_adapters_and_addresses_are_both_met(
