@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fleetctl.errors import FleetError
 from fleetctl.guard.kept import Kept
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import InputError, RackPaths
@@ -33,10 +34,12 @@ class GuardSeen:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`guard` is None where none ever watched the rack; `failed`: cause -> runs."""
+    """`guard` is None where none ever watched the rack, or nobody knows; `failed`: cause -> runs,
+    None where they could not be looked at, for the reason `trouble`."""
 
     guard: GuardSeen | None = None
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] | None = None
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
@@ -53,7 +56,11 @@ class Watch:
         moment = time.time() if now is None else now
         if not 0 <= moment - self._looked < LOOK_SECONDS:
             self._looked = moment
-            self._seen = Beside(guard_seen(self.paths, moment), self._failed(moment))
+            guard = guard_seen(self.paths, moment)
+            try:
+                self._seen = Beside(guard, self._failed(moment))
+            except (FleetError, OSError) as problem:
+                self._seen = Beside(guard, None, str(problem))
         return self._seen
 
     def _failed(self, now: float) -> Mapping[str, int]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from all_troubles import TROUBLES
+from all_troubles import LASTING, TROUBLES
 from jinja2 import UndefinedError
 from rulebook import (
     PROJECT,
@@ -25,7 +25,7 @@ from rulebook import (
     settings,
 )
 from test_records import RECORDS, record_tests
-from troubles import NEARLY, Trouble, as_scraped
+from troubles import NEARLY, SHORTER, Trouble, as_scraped
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
@@ -139,6 +139,17 @@ def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() 
     assert {"phone", "fleet", "prometheus"} <= set(jobs[()])
 
 
+def test_where_no_guard_is_to_run_nobody_is_called_for_its_absence() -> None:
+    text = rendered("rules.yml", settings(SWITCHES, **SHORTER, monitoring_guard=False))
+    unguarded = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    assert "GuardUnseen" not in {rule.get("alert") for rule in unguarded}
+    (served,) = (rule for rule in unguarded if rule.get("alert") == "FleetServiceDown")
+    assert "max_over_time" in served["expr"], "only where somebody served within the day"
+    assert {"alert": "GuardDown"}.items() <= next(
+        rule for rule in unguarded if rule.get("alert") == "GuardDown"
+    ).items(), "one that ran, and does not any more, is told"
+
+
 def scraped(switches: tuple[str, ...]) -> list[str]:
     configuration = yaml.safe_load(rendered("prometheus.yml", settings(switches)))
     return [job["job_name"] for job in configuration["scrape_configs"]]
@@ -175,8 +186,24 @@ def rule_tests() -> dict[str, Any]:
         {name: each for name, each in TROUBLES.items() if low < each.minutes <= high}
         for low, high in bounds
     ]
-    tests = [*(_together(each) for each in buckets), _summaries(), _nothing_written()]
+    tests = [*(_together(each) for each in buckets), _summaries(), _nothing_written(), _days()]
     return {"tests": tests}
+
+
+def _days() -> dict[str, Any]:
+    """What is not mended is told on the second day, too."""
+    series: dict[str, str] = {}
+    asked = []
+    for number, (lasting, fires) in enumerate(LASTING):
+        rack = f'rack="lab{number}"'
+        for name, values in lasting.items():
+            series[as_scraped(name).replace('rack="lab"', rack)] = values
+        asked += [
+            {**_asked(0, f', {rack}, alertname="{alert}"', {(alert, severity)}), "eval_time": "25h"}
+            for alert, severity in fires
+        ]
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    return {"interval": "5m", "input_series": given, "promql_expr_test": asked}
 
 
 def _nothing_written() -> dict[str, Any]:

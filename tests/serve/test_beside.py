@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fleetctl.guard.kept import Kept
 from fleetctl.guard.memory import Latch, Memory, OpenCall, PhoneMemory
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.serve.beside import RECENT_SECONDS, GuardSeen, Watch, guard_seen
 
 
@@ -44,6 +47,27 @@ def test_failed_runs_are_counted_by_cause_for_an_hour(paper: Any) -> None:
     watch = Watch(paper.paths)
     assert watch.look(ended + 1).failed == {"not-finite": 1, "other": 2}
     assert watch.look(ended + RECENT_SECONDS).failed == {}
+
+
+def test_runs_that_cannot_be_read_leave_guard_and_are_no_zero(
+    paper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = failed(paper, "digits-1", "phone003 is dead")
+    kept = Kept(paper.paths)
+    kept.make()
+    kept.save(Memory(1000.0))
+    watch = Watch(paper.paths)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "summary", unreadable)
+        for later in (1, 2):  # the second look is of the same moment
+            seen = watch.look(ended + later)
+            assert (seen.failed, seen.trouble) == (None, "input/output error")
+            assert seen.guard is not None
+    assert watch.look(ended + 60).failed == {"other": 1}
+
+
+def unreadable(_: RunFolder) -> Any:
+    raise OSError("input/output error")
 
 
 def test_a_look_is_not_repeated_at_once_and_a_removed_run_is_forgotten(paper: Any) -> None:
