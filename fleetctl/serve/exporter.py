@@ -122,6 +122,10 @@ def _beside(seen: Seen) -> Iterable[Metric]:
         for cause in CAUSES:
             failed.add_metric([rack, cause], beside.failed.get(cause, 0))
     yield failed
+    trains = _gauge("run_trains", "1 for a run of the trainer that has begun.", "run")
+    for run in beside.training or ():
+        trains.add_metric([rack, run], 1)
+    yield trains
     if beside.guard is None:
         return
     decided = _gauge("guard_timestamp_seconds", "When guard last decided anything.")

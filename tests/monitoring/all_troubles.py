@@ -40,19 +40,31 @@ WAIT = f"phonerack_training_wait_seconds{{{ONE}}}"
 TURN = f"phonerack_fleet_turn_timestamp_seconds{{{RACK}}}"
 GUARD = f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}"
 UNSERVED = frozenset({("FleetServiceDown", "warning"), ("GuardUnseen", "critical")})
+STALLED = frozenset({("TrainingStalled", "warning"), ("TrainingStalled", "critical")})
 LASTING: tuple[tuple[dict[str, str], frozenset[tuple[str, str]]], ...] = (
     ({'up{job="fleet", rack="lab"}': "1 0x300"}, UNSERVED),
     ({up(1): "1 0x300", PLUGGED: "1 stale"}, frozenset({("PhoneChargesUnseen", "critical")})),
     ({up(4): "1x300", UNSEEN: "30 stale"}, frozenset({("PhoneBatteryUnseen", "critical")})),
+    (
+        {
+            f"phonerack_fleet_run_phones{{{RACK}, {RUN}}}": "2x300",
+            f"phonerack_fleet_run_trains{{{RACK}, {RUN}}}": "1x300",
+            f"phonerack_training_iteration{{{ONE}}}": "1 2 3 stale",
+        },
+        STALLED,
+    ),
     ({BATTERY: "1 0x300", READ: "0x300"}, frozenset({("PhoneSourceFailing", "warning")})),
 )
 """What is still told after a day and more; a sample every five minutes."""
 
 
+TRAINS = f"phonerack_fleet_run_trains{{{RACK}, {RUN}}}"
+UNBEGUN = {f"phonerack_training_iteration{{{one}}}": NEVER for one in (ONE, TWO)}
+
+
 def stands(minutes: int, *more: tuple[str, str]) -> Trouble:
     """No rank has done an iteration since the thirtieth minute."""
-    iterations = {f"phonerack_training_iteration{{{one}}}" for one in (ONE, TWO)}
-    series = dict.fromkeys(iterations, then("0+6", 30, "180"))
+    series = dict.fromkeys(UNBEGUN, then("0+6", 30, "180"))
     return Trouble(minutes, series, frozenset({("TrainingStalled", "warning"), *more}))
 
 
@@ -110,10 +122,19 @@ OF_TRAINING = {
     "no iteration": stands(45),
     "the record is gone": Trouble(
         45,
-        {f"phonerack_training_iteration{{{one}}}": "0+6x30 stale" for one in (ONE, TWO)},
+        dict.fromkeys(UNBEGUN, "0+6x30 stale"),
         frozenset({("TrainingStalled", "warning")}),
     ),
     "no iteration for long": stands(70, ("TrainingStalled", "critical")),
+    "no iteration for hours": stands(150, ("TrainingStalled", "critical")),
+    "stuck before its first iteration": Trouble(
+        15, UNBEGUN, frozenset({("TrainingStalled", "warning")})
+    ),
+    "nothing but its first record": Trouble(
+        15, {name: always(0) for name in UNBEGUN}, frozenset({("TrainingStalled", "warning")})
+    ),
+    "its data is on the way": Trouble(15, {**UNBEGUN, TRAINS: NEVER}),
+    "began a moment ago": Trouble(15, {**UNBEGUN, TRAINS: "_x8 1x200"}),
     "one rank stands": Trouble(
         45, {f"phonerack_training_iteration{{{ONE}}}": then("0+6", 30, "180")}
     ),

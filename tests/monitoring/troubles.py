@@ -99,6 +99,7 @@ _FLEET: Series = {
     f"phonerack_fleet_turn_timestamp_seconds{{{RACK}}}": always("-170+60"),
     f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}": always("-89+60"),
     f'phonerack_fleet_run_phones{{{RACK}, run="digits-1"}}': always(2),
+    f'phonerack_fleet_run_trains{{{RACK}, run="digits-1"}}': always(1),
     # A program that is no trainer of ours tells no iterations.
     f'phonerack_fleet_run_phones{{{RACK}, run="program-1"}}': always(1),
     f'phonerack_fleet_failed_runs{{{RACK}, cause="not-finite"}}': always(0),

@@ -49,6 +49,29 @@ def test_failed_runs_are_counted_by_cause_for_an_hour(paper: Any) -> None:
     assert watch.look(ended + RECENT_SECONDS).failed == {}
 
 
+def test_a_run_trains_from_its_start_to_its_end_if_it_has_a_plan(paper: Any) -> None:
+    for name in ("digits-1", "program-1"):
+        run = paper.run(name)
+        run.path.mkdir(parents=True)
+        run.record("created", phones=["phone001"])
+    digits, program = paper.run("digits-1"), paper.run("program-1")
+    digits.plan_file.write_text("{}")
+    watch = Watch(paper.paths)
+
+    def trains(moment: float) -> Any:
+        return watch.look(1000.0 * moment).training
+
+    assert trains(1) == [], "its data is on the way"
+    digits.record("started", head="phone001", pid=1)
+    program.record("started", head="phone001", pid=1)
+    assert trains(2) == ["digits-1"]
+    digits.record("attempt-ended", reason="phone003 is dead")
+    digits.record("attempt", number=2, phones=["phone001"])
+    assert trains(3) == ["digits-1"], "with its second attempt's plan not made yet"
+    digits.record("ended", state="done")
+    assert trains(4) == []
+
+
 def test_runs_that_cannot_be_read_leave_guard_and_are_no_zero(
     paper: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +84,7 @@ def test_runs_that_cannot_be_read_leave_guard_and_are_no_zero(
         patch.setattr(RunFolder, "summary", unreadable)
         for later in (1, 2):  # the second look is of the same moment
             seen = watch.look(ended + later)
-            assert (seen.failed, seen.trouble) == (None, "input/output error")
+            assert (seen.failed, seen.training, seen.trouble) == (None, None, "input/output error")
             assert seen.guard is not None
     assert watch.look(ended + 60).failed == {"other": 1}
 

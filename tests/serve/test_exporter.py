@@ -86,6 +86,8 @@ def test_what_could_not_be_looked_at_is_absent_and_never_0(seen: Seen) -> None:
         f'phonerack_fleet_failed_runs{{cause="{cause}",rack="paper"}} 0.0' for cause in CAUSES
     ]
     assert len(told(Beside(GuardSeen(1.0, {}, 0)))) == 2
+    trains = 'phonerack_fleet_run_trains{rack="paper",run="digits-1"} 1.0'
+    assert trains in page_of(replace(seen, beside=Beside(training=["digits-1"])))
 
 
 def test_the_time_is_that_of_the_scrape_however_old_the_turn(
