@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from all_troubles import LASTING, TROUBLES
-from jinja2 import UndefinedError
+from jinja2 import Environment, UndefinedError
 from rulebook import (
     PROJECT,
     SWITCHES,
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from conftest import RackUnderTest
 
 type Rule = dict[str, Any]
+
+INTERVALS = (5, 30)
+"""The shortest and the longest pause between scrapes, in seconds."""
 
 RUNBOOKS = PROJECT / "docs/runbooks"
 
@@ -137,6 +140,30 @@ def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() 
     jobs = {switches: scraped(switches) for switches in ((), SWITCHES)}
     assert [job for job in jobs[SWITCHES] if job not in jobs[()]] == ["switches"]
     assert {"phone", "fleet", "prometheus"} <= set(jobs[()])
+
+
+@pytest.mark.parametrize("seconds", INTERVALS)
+def test_a_window_holds_some_samples_at_any_interval_that_the_role_allows(seconds: int) -> None:
+    text = rendered("rules.yml", settings(monitoring_scrape_seconds=seconds))
+    unit_seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    windows = re.findall(r"\[(\d+)([smhd])[]:]", text)
+    assert len(windows) > 20
+    for count, unit in windows:
+        assert int(count) * unit_seconds[unit] >= 4 * seconds, f"{count}{unit}"
+
+
+def test_the_role_refuses_intervals_that_do_not_fit_its_windows() -> None:
+    tasks = yaml.safe_load((PROJECT / "roles/monitoring/tasks/main.yml").read_text())
+    (check,) = (task for task in tasks if "interval" in task["name"])
+    (that,) = check["ansible.builtin.assert"]["that"]
+    allows = Environment(autoescape=True).compile_expression(that)
+    least, most = INTERVALS
+    asked = (0, 1, least - 1, least, str(most), most, most + 1, 60, "60")
+    assert [bool(allows(monitoring_scrape_seconds=each)) for each in asked] == [
+        *(False, False, False),
+        *(True, True, True),
+        *(False, False, False),
+    ]
 
 
 def test_where_no_guard_is_to_run_nobody_is_called_for_its_absence() -> None:
