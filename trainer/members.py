@@ -7,6 +7,7 @@ batch stays as large as the plan has it, so training is what it was up to the or
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,9 @@ FIRST_HOLD_SECONDS, LONGEST_HOLD_SECONDS = 30.0, 900.0
 RELIEF_CELSIUS = 3.0
 """By so much a paused phone must have cooled."""
 
+UNSEEN_SECONDS = 180.0
+"""A paused phone of which nobody has known for so long how warm it is, is told of."""
+
 WARM_BELOW_PAUSE_CELSIUS = 5.0
 
 _ZERO_CELSIUS_KELVIN = 273.15
@@ -66,7 +70,8 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Samples of each rank from the next iteration on; `why` of each rank that is the reason."""
+    """Samples of each rank from the next iteration on; `why` of each rank that is the reason, or
+    that stays as it is for a new one."""
 
     shares: tuple[int, ...]
     why: dict[int, str]
@@ -80,6 +85,8 @@ class _Adjusted:
     since: float
     hold_seconds: float
     paused: bool = False
+    unseen_since: float | None = None
+    """Paused, and nobody knows how warm it is. Infinite: that has been told."""
 
 
 @dataclass(slots=True)
@@ -135,10 +142,11 @@ class Members:
             why = self._balance(readings)
             self._window = _Window(stale=0)
         shares = tuple(self._deal(self._own)) if why else self.shares
+        unseen = self._unseen(readings)
         if shares == self.shares:
-            return None
+            return Change(shares, unseen) if unseen else None
         self.shares, self._window = shares, _Window()
-        return Change(shares, why)
+        return Change(shares, why | unseen)
 
     # --- too hot ---
 
@@ -174,6 +182,23 @@ class Members:
                 own.paused, own.since = False, self._elapsed_seconds
                 own.samples = max(self._least, own.samples // 2)
                 why[rank] = f"its battery has cooled to {celsius:.1f} °C: {own.samples} samples"
+        return why
+
+    def _unseen(self, readings: Sequence[Reading]) -> dict[int, str]:
+        """A battery that was too hot gets no work until it is seen to be cool, however long that
+        takes; but the run shall not lose a phone without a word."""
+        why, now = {}, self._elapsed_seconds
+        for rank, own in self._own.items():
+            if not own.paused or readings[rank].battery_celsius is not None:
+                own.unseen_since = None
+            elif own.unseen_since is None:
+                own.unseen_since = now
+            elif now - own.unseen_since >= UNSEEN_SECONDS:
+                own.unseen_since = math.inf
+                why[rank] = (
+                    "its battery does not tell its temperature any more: it stays paused until it "
+                    "does"
+                )
         return why
 
     # --- slow by heat ---

@@ -19,7 +19,9 @@ from exporters.metrics import THERMAL_STATUS, THERMAL_ZONE, THROTTLED, Sample
 from exporters.sources import Layout, Source, Unavailable, numbered, read_text
 from exporters.sources.throttle import Lasting
 
-MOST_ZONES = 32
+MOST_ZONES = 12
+"""That are shown: a phone has less than 150 series."""
+MOST_LOOKS = 32
 """Some phones have ninety thermal zones; the first are the cores."""
 LIMIT_SECONDS = 5.0
 
@@ -27,6 +29,8 @@ LIVE = "Current temperatures from HAL:"
 KINDS = {0: "cpu", 1: "gpu", 2: "battery", 3: "skin", 4: "usb", 5: "amplifier", 9: "npu"}
 """Android's TemperatureType. 6 to 8 are voltage, current and charge, no temperatures."""
 _NO_TEMPERATURE = (6, 7, 8)
+_RANKS = {"battery": 0, "skin": 1, "cpu": 2, "gpu": 3, "npu": 4}
+"""What is shown first where there is too much."""
 
 
 ASK_SECONDS = 15.0
@@ -83,7 +87,9 @@ class Heater:
 def zones(layout: Layout) -> Iterator[Sample]:
     """Zones in millidegrees, or in degrees as some vendors do; switched-off zones are left out."""
     readable = 0
-    for folder in numbered(layout.sys / "class/thermal", "thermal_zone")[:MOST_ZONES]:
+    for folder in numbered(layout.sys / "class/thermal", "thermal_zone")[:MOST_LOOKS]:
+        if readable == MOST_ZONES:
+            break
         with contextlib.suppress(OSError, ValueError):
             kind, value = read_text(folder / "type"), int(read_text(folder / "temp"))
             celsius = value / 1000 if abs(value) >= 200 else value
@@ -105,7 +111,8 @@ def service(layout: Layout) -> Iterator[Sample]:
     heat = parse(said.decode(errors="replace"))
     if heat.status is not None:
         yield THERMAL_STATUS.sample(heat.status)
-    for sensor in heat.sensors[:MOST_ZONES]:
+    shown = sorted(heat.sensors, key=lambda sensor: _RANKS.get(sensor.kind, len(_RANKS)))
+    for sensor in shown[:MOST_ZONES]:
         yield THERMAL_ZONE.sample(sensor.celsius, sensor.name, sensor.kind)
 
 

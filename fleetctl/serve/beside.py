@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fleetctl.errors import FleetError
 from fleetctl.guard.kept import Kept
-from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.runs import PLAN_FILE, RunFolder
 from fleetctl.rack import InputError, RackPaths
 
 LOOK_SECONDS = 10.0
@@ -17,6 +18,8 @@ LOOK_SECONDS = 10.0
 
 RECENT_SECONDS = 3600.0
 """So long a failed run is told."""
+
+UNDER_WAY = ("running", "recovering")
 
 CAUSES = ("not-finite", "other")
 
@@ -33,10 +36,14 @@ class GuardSeen:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """`guard` is None where none ever watched the rack; `failed`: cause -> runs."""
+    """`guard` is None where none ever watched the rack, or nobody knows; `failed`: cause -> runs,
+    and `training`: runs of the trainer that have begun and are not over, both None where runs could
+    not be looked at, for the reason `trouble`."""
 
     guard: GuardSeen | None = None
-    failed: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] | None = None
+    training: Sequence[str] | None = None
+    trouble: str | None = None
 
 
 @dataclass(slots=True)
@@ -53,19 +60,28 @@ class Watch:
         moment = time.time() if now is None else now
         if not 0 <= moment - self._looked < LOOK_SECONDS:
             self._looked = moment
-            self._seen = Beside(guard_seen(self.paths, moment), self._failed(moment))
+            guard = guard_seen(self.paths, moment)
+            try:
+                self._seen = Beside(guard, *self._runs(moment))
+            except (FleetError, OSError) as problem:
+                self._seen = Beside(guard, trouble=str(problem))
         return self._seen
 
-    def _failed(self, now: float) -> Mapping[str, int]:
+    def _runs(self, now: float) -> tuple[Mapping[str, int], Sequence[str]]:
+        """What failed lately, and what trains."""
         names = _names(self.paths.runs)
         self._over = {name: end for name, end in self._over.items() if name in names}
-        for name in names - self._over.keys():
-            summary = RunFolder(self.paths.runs / name).summary()
+        training = []
+        for name in sorted(names - self._over.keys()):
+            run = RunFolder(self.paths.runs / name)
+            summary = run.summary()
             if summary.over:
                 failed = summary.state == "failed"
-                self._over[name] = (summary.ended or 0.0, cause(summary.reason) if failed else None)
+                self._over[name] = (summary.ended or now, cause(summary.reason) if failed else None)
+            elif summary.state in UNDER_WAY and (run.path / PLAN_FILE).exists():
+                training.append(name)
         recent = [why for ended, why in self._over.values() if why and now - ended < RECENT_SECONDS]
-        return Counter(recent)
+        return Counter(recent), training
 
 
 def cause(reason: str | None) -> str:

@@ -1,11 +1,12 @@
 """The fleet exporter: what the controller knows of the rack, for Prometheus.
 
-A scrape tells what the service saw in its last turn; it asks no database and no phone, so it can
-neither hang nor fail.
+A scrape tells what the service saw in its last turn, and what time it is, so that an old turn is
+known for one; it asks no database and no phone, so it can neither hang nor fail.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -41,8 +42,9 @@ class Seen:
 
 
 def families(seen: Seen) -> list[Metric]:
-    """The whole page, but for the exporter's own state."""
-    return [*_phones(seen), *_jobs(seen), *_checks(seen), *_beside(seen), *_service(seen)]
+    """The whole page, with the time now."""
+    own = (*_service(seen), _clock(seen))
+    return [*_phones(seen), *_jobs(seen), *_checks(seen), *_beside(seen), *own]
 
 
 def _phones(seen: Seen) -> Iterable[Metric]:
@@ -116,9 +118,14 @@ def _beside(seen: Seen) -> Iterable[Metric]:
     """Guard tells Prometheus nothing itself, so that it needs nobody: this is what it has kept."""
     rack, beside = seen.turn.rack.name, seen.beside
     failed = _gauge("failed_runs", "Runs that failed within the last hour, by cause.", "cause")
-    for cause in CAUSES:
-        failed.add_metric([rack, cause], beside.failed.get(cause, 0))
+    if beside.failed is not None:
+        for cause in CAUSES:
+            failed.add_metric([rack, cause], beside.failed.get(cause, 0))
     yield failed
+    trains = _gauge("run_trains", "1 for a run of the trainer that has begun.", "run")
+    for run in beside.training or ():
+        trains.add_metric([rack, run], 1)
+    yield trains
     if beside.guard is None:
         return
     decided = _gauge("guard_timestamp_seconds", "When guard last decided anything.")
@@ -142,6 +149,12 @@ def _service(seen: Seen) -> Iterable[Metric]:
     turns = CounterMetricFamily("phonerack_fleet_turns", "Looks so far.", labels=["rack"])
     turns.add_metric([rack], seen.turns)
     return info, turn, took, turns
+
+
+def _clock(seen: Seen) -> Metric:
+    clock = _gauge("clock_timestamp_seconds", "What the controller takes for the time.")
+    clock.add_metric([seen.turn.rack.name], time.time())
+    return clock
 
 
 def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:

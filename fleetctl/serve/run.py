@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleetctl.checks import phone as preflight
 from fleetctl.checks.health import keep
@@ -36,6 +36,7 @@ class Loop:
     _looked: float = float("-inf")
     _trouble: str = ""
     _watch: Watch | None = None
+    _unseen: str | None = None
 
     async def run(self) -> None:
         """Serve. Raises FleetError when the exporter cannot listen."""
@@ -64,6 +65,8 @@ class Loop:
             if str(problem) != self._trouble:
                 self._trouble = str(problem)
                 service.say(f"nothing can be started: {problem}")
+            if self._seen is not None:  # guard is none of this trouble
+                self._seen = replace(self._seen, beside=self._look_beside())
             return
         if self._trouble:
             self._trouble = ""
@@ -79,11 +82,12 @@ class Loop:
     def _look_beside(self) -> Beside:
         if self._watch is None:
             self._watch = Watch(self.service.paths)
-        try:
-            return self._watch.look()
-        except (FleetError, OSError) as problem:
-            self.service.say(f"guard and runs cannot be looked at: {problem}")
-            return Beside()
+        beside = self._watch.look()
+        if beside.trouble != self._unseen:
+            self._unseen = beside.trouble
+            why = f"cannot be looked at: {beside.trouble}" if beside.trouble else "are seen again"
+            self.service.say(f"runs {why}")
+        return beside
 
     def _look(self, phones: Sequence[str]) -> None:
         """Have phones that are out of order looked at: a good preflight makes them ready."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from exporters.sources import Unavailable
-from exporters.sources.battery import parse
+from exporters.metrics import Sample
+from exporters.sources import Layout, Unavailable, battery
+from exporters.sources.battery import Asker, parse, parse_dumpsys
 
 ANSWER: dict[str, Any] = {
     "present": True,
@@ -26,9 +29,13 @@ ANSWER: dict[str, Any] = {
 def values(**changes: Any) -> dict[str, float]:
     """Metric name (with its label value) -> value; a change to ... leaves the key out."""
     answer = {key: value for key, value in (ANSWER | changes).items() if value is not ...}
+    return named(parse(json.dumps(answer).encode()))
+
+
+def named(samples: list[Sample]) -> dict[str, float]:
     return {
         " ".join((s.metric.name.removeprefix("phonerack_battery_"), *s.labels)): s.value
-        for s in parse(json.dumps(answer).encode())
+        for s in samples
     }
 
 
@@ -125,3 +132,124 @@ def test_a_cold_battery_is_a_value() -> None:
 def test_an_answer_without_any_value_is_unavailable(text: bytes) -> None:
     with pytest.raises(Unavailable):
         parse(text)
+
+
+DUMPSYS = """\
+Current Battery Service state:
+  AC powered: false
+  USB powered: true
+  Wireless powered: false
+  Max charging current: 500000
+  Charge counter: 1700000
+  status: 2
+  health: 3
+  present: true
+  level: 150
+  scale: 200
+  voltage: 4123
+  temperature: 458
+  technology: Li-ion
+"""
+DENIED = "Permission Denial: can't dump BatteryService from pid=1, uid=10123 due to missing DUMP\n"
+
+
+def test_android_tells_the_same_but_for_the_current() -> None:
+    found = {name: value for name, value in named(parse_dumpsys(DUMPSYS)).items() if value}
+    assert found == {
+        "temperature_celsius": 45.8,
+        "charge_ratio": 0.75,
+        "voltage_volts": 4.123,
+        "plugged": 1,
+        "status charging": 1,
+        "health overheat": 1,
+    }
+
+
+def test_what_android_does_not_say_is_absent() -> None:
+    found = named(parse_dumpsys("  temperature: -55\n  level: 50\n  scale: 0\n  health: 9\n"))
+    assert found == {"temperature_celsius": -5.5}
+    for text in ("", DENIED, "  temperature: 99999\n", "temperature: warm"):
+        with pytest.raises(Unavailable):
+            parse_dumpsys(text)
+
+
+@dataclass
+class Tools:
+    """The two programs of a phone."""
+
+    folder: Path
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.folder, self.folder, dumpsys=self.folder / "dumpsys")
+
+    def make(self, name: str, prints: str, ends_with: int = 0) -> None:
+        """It notes each call."""
+        program = self.folder / name
+        program.parent.mkdir(exist_ok=True)
+        (self.folder / f"{program.name}.txt").write_text(prints)
+        program.write_text(
+            f"#!/bin/sh\necho >>{program}.calls\ncat {self.folder}/{program.name}.txt\n"
+            f"exit {ends_with}\n"
+        )
+        program.chmod(0o755)
+
+    def termux(self, prints: str, ends_with: int = 0) -> None:
+        self.make("bin/termux-battery-status", prints, ends_with)
+
+    def calls(self, name: str) -> int:
+        calls = self.folder / f"{name}.calls"
+        return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Tools:
+    return Tools(tmp_path)
+
+
+def test_where_termux_api_never_worked_android_is_asked(tools: Tools) -> None:
+    tools.make("dumpsys", DUMPSYS)
+    asker = Asker(tools.layout)
+    assert named(asker.read())["temperature_celsius"] == 45.8
+    tools.termux("", ends_with=1)
+    for _ in range(3):
+        assert named(asker.read())["plugged"] == 1
+    assert tools.calls("bin/termux-battery-status") == 0, "not again at once"
+
+
+def test_termux_api_is_asked_again_later(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(battery, "AGAIN_SECONDS", 0.0)
+    tools.make("dumpsys", DUMPSYS)
+    tools.termux("", ends_with=1)
+    asker = Asker(tools.layout)
+    asker.read()
+    tools.termux(json.dumps(ANSWER))
+    assert named(asker.read())["temperature_celsius"] == 31.4
+
+
+def test_where_termux_api_tells_all_android_is_left_alone(tools: Tools) -> None:
+    tools.make("dumpsys", DUMPSYS)
+    tools.termux(json.dumps(ANSWER))
+    assert named(Asker(tools.layout).read())["current_amperes"] == 0.5
+    assert tools.calls("dumpsys") == 0
+
+
+def test_what_safety_needs_and_termux_api_leaves_out_android_adds(tools: Tools) -> None:
+    tools.termux(json.dumps({**ANSWER, "temperature": None}))
+    asker = Asker(tools.layout)
+    assert named(asker.read())["charge_ratio"] == 0.85, "better than nothing"
+    tools.make("dumpsys", DUMPSYS)
+    found = named(asker.read())
+    assert (found["temperature_celsius"], found["charge_ratio"]) == (45.8, 0.85)
+
+
+def test_where_neither_tells_both_reasons_are_said_and_both_asked_again(tools: Tools) -> None:
+    tools.make("dumpsys", DENIED)
+    tools.termux("", ends_with=1)
+    asker = Asker(tools.layout)
+    for calls in (1, 2):
+        with pytest.raises(Unavailable, match=r"termux-battery-status: ended with 1; .*Permission"):
+            asker.read()
+        assert tools.calls("bin/termux-battery-status") == calls
+    tools.termux(json.dumps(ANSWER))
+    assert asker.read()

@@ -64,7 +64,12 @@ def test_many_zones_are_cut_to_the_first(layout: Layout) -> None:
         put(layout.sys / f"class/thermal/thermal_zone{n}", {"type": f"zone-{n}", "temp": "40000"})
     found = list(values(thermal.zones(layout)))
     assert len(found) == thermal.MOST_ZONES
-    assert found[-1] == "thermal_zone_celsius 31 zone-31"
+    assert (
+        found[-1] == f"thermal_zone_celsius {thermal.MOST_ZONES - 1} zone-{thermal.MOST_ZONES - 1}"
+    )
+    for n in range(5):
+        put(layout.sys / f"class/thermal/thermal_zone{n}", {"temp": "0"})
+    assert len(values(thermal.zones(layout))) == thermal.MOST_ZONES, "without those that are off"
 
 
 def test_thermal_zones_that_are_missing_or_empty_are_unavailable(layout: Layout) -> None:

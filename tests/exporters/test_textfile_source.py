@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from exporters.collector import registry
 from exporters.sampler import Sampler
 from exporters.sources import Layout, Source
-from exporters.sources.textfile import MOST_FILES, MOST_VALUES, textfiles
+from exporters.sources.textfile import LARGEST_BYTES, MOST_FILES, MOST_VALUES, textfiles
 
 REFUSED = "phonerack_textfile_refused"
 
@@ -96,6 +97,30 @@ def test_bytes_pipes_folders_and_other_names_do_no_harm(folder: Path) -> None:
     (folder / "note.txt").write_text("not 1\n")
     assert refusals(folder) == [f"{REFUSED} bytes.prom it cannot be read as text"]
     assert page(folder)["phonerack_collector_success textfile"] == 1
+
+
+def test_of_a_file_of_gigabytes_no_more_is_read_than_may_be_shown(folder: Path) -> None:
+    with (folder / "a-huge.prom").open("wb") as file:
+        file.truncate(1 << 40)  # without a block of its own, and more than any memory
+    (folder / "good.prom").write_text("good 1\n")
+    tracemalloc.start()
+    try:
+        found = page(folder)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found["good"] == 1
+    (refusal,) = refusals(folder)
+    assert refusal == f"{REFUSED} a-huge.prom more than {LARGEST_BYTES} bytes"
+    assert most < 16e6
+
+
+def test_a_file_may_be_as_long_as_the_limit_and_no_longer(folder: Path) -> None:
+    line = "a 1\n"
+    (folder / "a.prom").write_text("#" * (LARGEST_BYTES - len(line) - 1) + f"\n{line}")
+    assert page(folder)["a"] == 1
+    (folder / "a.prom").write_text("#" * (LARGEST_BYTES - len(line)) + f"\n{line}")
+    assert refusals(folder) == [f"{REFUSED} a.prom more than {LARGEST_BYTES} bytes"]
 
 
 def test_one_name_in_two_files_is_shown_once(folder: Path) -> None:

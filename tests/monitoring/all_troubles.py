@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from troubles import (
+    NEVER,
     ONE,
     PORT,
     RACK,
@@ -16,6 +17,7 @@ from troubles import (
     down,
     phone,
     then,
+    unserved,
     up,
     warns,
     worsens,
@@ -23,6 +25,9 @@ from troubles import (
 
 TEMPERATURE = f"phonerack_battery_temperature_celsius{{{ONE}}}"
 HOT = {("PhoneBatteryHot", "warning"), ("PhoneBatteryHot", "critical")}
+DOWN = ("PhoneDown", "warning")
+PLUGGED = f"phonerack_battery_plugged{{{ONE}}}"
+UNSEEN = f"phonerack_battery_temperature_celsius{{{phone(4)}}}"
 CLOCK = f"phonerack_clock_timestamp_seconds{{{ONE}}}"
 READ = f'phonerack_collector_last_success_timestamp_seconds{{source="battery", {ONE}}}'
 BATTERY = f'phonerack_collector_success{{source="battery", {ONE}}}'
@@ -33,12 +38,33 @@ MEMORY = f"phonerack_memory_available_bytes{{{ONE}}}"
 COMPUTE = f"phonerack_training_compute_seconds{{{TWO}}}"
 WAIT = f"phonerack_training_wait_seconds{{{ONE}}}"
 TURN = f"phonerack_fleet_turn_timestamp_seconds{{{RACK}}}"
+GUARD = f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}"
+UNSERVED = frozenset({("FleetServiceDown", "warning"), ("GuardUnseen", "critical")})
+STALLED = frozenset({("TrainingStalled", "warning"), ("TrainingStalled", "critical")})
+LASTING: tuple[tuple[dict[str, str], frozenset[tuple[str, str]]], ...] = (
+    ({'up{job="fleet", rack="lab"}': "1 0x300"}, UNSERVED),
+    ({up(1): "1 0x300", PLUGGED: "1 stale"}, frozenset({("PhoneChargesUnseen", "critical")})),
+    ({up(4): "1x300", UNSEEN: "30 stale"}, frozenset({("PhoneBatteryUnseen", "critical")})),
+    (
+        {
+            f"phonerack_fleet_run_phones{{{RACK}, {RUN}}}": "2x300",
+            f"phonerack_fleet_run_trains{{{RACK}, {RUN}}}": "1x300",
+            f"phonerack_training_iteration{{{ONE}}}": "1 2 3 stale",
+        },
+        STALLED,
+    ),
+    ({BATTERY: "1 0x300", READ: "0x300"}, frozenset({("PhoneSourceFailing", "warning")})),
+)
+"""What is still told after a day and more; a sample every five minutes."""
+
+
+TRAINS = f"phonerack_fleet_run_trains{{{RACK}, {RUN}}}"
+UNBEGUN = {f"phonerack_training_iteration{{{one}}}": NEVER for one in (ONE, TWO)}
 
 
 def stands(minutes: int, *more: tuple[str, str]) -> Trouble:
     """No rank has done an iteration since the thirtieth minute."""
-    iterations = {f"phonerack_training_iteration{{{one}}}" for one in (ONE, TWO)}
-    series = dict.fromkeys(iterations, then("0+6", 30, "180"))
+    series = dict.fromkeys(UNBEGUN, then("0+6", 30, "180"))
     return Trouble(minutes, series, frozenset({("TrainingStalled", "warning"), *more}))
 
 
@@ -65,9 +91,18 @@ OF_PHONES = {
     "full for hours": warns("PhoneChargeOutside", 65, IDLE_CHARGE, always(0.66)),
     "full for days": worsens("PhoneChargeOutside", 125, IDLE_CHARGE, always(0.66)),
     "low for hours": warns("PhoneChargeOutside", 65, IDLE_CHARGE, always(0.34)),
-    "silent while it charges": cries(
-        "PhoneChargesUnseen", 15, f"phonerack_battery_plugged{{{ONE}}}", "1x5 stale"
+    "dead while it charged": Trouble(
+        60,
+        {up(1): then("1", 5, "0"), PLUGGED: "1x5 stale"},
+        frozenset({DOWN, ("PhoneDown", "critical"), ("PhoneChargesUnseen", "critical")}),
     ),
+    "dead while it did not": Trouble(
+        15, {up(1): then("1", 5, "0"), PLUGGED: "1x3 0x2 stale"}, frozenset({DOWN})
+    ),
+    "silent while it charges": cries("PhoneChargesUnseen", 15, PLUGGED, "1x5 stale"),
+    "its battery was never seen": cries("PhoneBatteryUnseen", 10, UNSEEN, NEVER),
+    "its battery is not seen any more": cries("PhoneBatteryUnseen", 15, UNSEEN, "30x5 stale"),
+    "its exporter begins anew": Trouble(8, {UNSEEN: "30x3 _ _ 30x200"}),
     "slowed down": warns("PhoneThrottled", 25, THROTTLED, always("0+31")),
     "slowed down nearly always": worsens("PhoneThrottled", 25, THROTTLED, always("0+55")),
     "storage short": warns("PhoneStorageShort", 10, STORAGE, always((2 << 30) - 1)),
@@ -87,10 +122,19 @@ OF_TRAINING = {
     "no iteration": stands(45),
     "the record is gone": Trouble(
         45,
-        {f"phonerack_training_iteration{{{one}}}": "0+6x30 stale" for one in (ONE, TWO)},
+        dict.fromkeys(UNBEGUN, "0+6x30 stale"),
         frozenset({("TrainingStalled", "warning")}),
     ),
     "no iteration for long": stands(70, ("TrainingStalled", "critical")),
+    "no iteration for hours": stands(150, ("TrainingStalled", "critical")),
+    "stuck before its first iteration": Trouble(
+        15, UNBEGUN, frozenset({("TrainingStalled", "warning")})
+    ),
+    "nothing but its first record": Trouble(
+        15, {name: always(0) for name in UNBEGUN}, frozenset({("TrainingStalled", "warning")})
+    ),
+    "its data is on the way": Trouble(15, {**UNBEGUN, TRAINS: NEVER}),
+    "began a moment ago": Trouble(15, {**UNBEGUN, TRAINS: "_x8 1x200"}),
     "one rank stands": Trouble(
         45, {f"phonerack_training_iteration{{{ONE}}}": then("0+6", 30, "180")}
     ),
@@ -142,17 +186,18 @@ OF_THE_FLEET = {
         f'phonerack_fleet_phone_state{{{RACK}, phone="phone003", state="needs-hands"}}',
         always(1),
     ),
-    "nobody serves": warns(
-        "FleetServiceDown", 10, 'up{job="fleet", rack="lab"}', then("1", 5, "0")
-    ),
-    "nobody ever served": Trouble(10, {'up{job="fleet", rack="lab"}': always(0)}),
+    "nobody serves": Trouble(15, unserved(5), UNSERVED),
+    "nobody has served for hours": Trouble(150, unserved(5), UNSERVED),
     "serves and does nothing": warns("FleetServiceStuck", 15, TURN, then("-170+60", 5, "130")),
-    "no guard": cries(
-        "GuardDown",
-        10,
-        f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}",
-        then("-260+60", 5, "40"),
+    "serves and has never looked at anything": warns("FleetServiceStuck", 15, TURN, NEVER),
+    "no guard": cries("GuardDown", 10, GUARD, then("-89+60", 5, "211")),
+    "no guard, and whoever serves fails": Trouble(
+        15,
+        {GUARD: then("-89+60", 5, "211"), TURN: then("-170+60", 5, "130")},
+        frozenset({("GuardDown", "critical"), ("FleetServiceStuck", "warning")}),
     ),
+    "guard never ran": cries("GuardUnseen", 10, GUARD, NEVER),
+    "guard's memory cannot be read any more": cries("GuardUnseen", 15, GUARD, "-89+60x5 stale"),
     "guard calls": cries(
         "GuardCalls", 1, f'phonerack_fleet_guard_calls{{{RACK}, what="latched"}}', always(1)
     ),

@@ -37,6 +37,7 @@ def settings(switches: Sequence[str] = SWITCHES, **others: Any) -> dict[str, Any
         "rack_name": "lab",
         "rack_services_address": "10.0.0.2",
         "rack_watched_switches": list(switches),
+        "monitoring_guard": True,
         "ansible_managed": "by a test",
         **others,
     }
@@ -71,7 +72,7 @@ def rendered(template: str, given: Mapping[str, Any]) -> str:
         autoescape=False,  # noqa: S701
         **options,  # type: ignore[arg-type]
     )
-    environment.filters |= {"to_json": json.dumps, "to_nice_json": json.dumps}
+    environment.filters |= {"bool": bool, "to_json": json.dumps, "to_nice_json": json.dumps}
     environment.filters["combine"] = lambda one, other: {**one, **other}
     environment.globals["undef"] = _undefined
     return environment.from_string(text).render(given)

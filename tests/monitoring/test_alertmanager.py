@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, override
 
 import pytest
+import yaml
 from rulebook import rendered, rules, settings
 from which_rack import SUBNET
 
@@ -40,6 +42,10 @@ def alert(name: str, severity: str = "warning", **labels: str) -> Labels:
 def phone_down(number: int, severity: str = "warning") -> Labels:
     switch = "sw1" if number < 4 else "sw2"
     return alert("PhoneDown", severity, phone=f"phone{number}", switch=switch, port=str(number))
+
+
+def unseen(number: int) -> Labels:
+    return {**phone_down(number, "critical"), "alertname": "PhoneChargesUnseen"}
 
 
 SWITCH_DOWN = alert("SwitchDown", "critical", switch="sw1")
@@ -65,9 +71,13 @@ FIRING: dict[str, tuple[list[Labels], list[Labels]]] = {
             alert("PhoneBatteryHot", "critical", phone="phone2", switch="sw1"),
         ],
     ),
-    "the rack speaks for switches and phones": (
-        [alert("RackDown", "critical"), SWITCH_DOWN, phone_down(1), phone_down(4)],
-        [alert("RackDown", "critical")],
+    "nor for one that charges unseen, since a dead switch may be silenced": (
+        [SWITCH_DOWN, phone_down(1), unseen(1), unseen(2)],
+        [SWITCH_DOWN, unseen(1), unseen(2)],
+    ),
+    "the rack speaks for switches and phones, not for what charges unseen": (
+        [alert("RackDown", "critical"), SWITCH_DOWN, phone_down(1), phone_down(4), unseen(4)],
+        [alert("RackDown", "critical"), unseen(4)],
     ),
     "many phones speak for each": (
         [alert("PhonesDown", "critical"), phone_down(1), phone_down(4), alert("TargetsMissing")],
@@ -229,6 +239,41 @@ class TestHere:
             server.shutdown()
             server.server_close()
         assert bodies[0]["commonLabels"]["alertname"] == "Watchdog"
+
+
+SAFETY = re.compile("PhoneBattery.*|PhoneChargesUnseen|Guard.*")
+"""What tells that a battery is in danger, or that nobody sees it."""
+
+
+def matches(matchers: list[str], labels: Labels) -> bool:
+    """As Alertmanager has it: a label that is not there is empty."""
+    for matcher in matchers:
+        (found,) = re.findall(r'^(\w+)(=~|!~|!=|=)"([^"]*)"$', matcher)
+        name, operator, value = found
+        is_so = (
+            re.fullmatch(value, labels.get(name, "")) is not None
+            if "~" in operator
+            else value == labels.get(name, "")
+        )
+        if is_so == operator.startswith("!"):
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "name", sorted({r["alert"] for r in rules() if SAFETY.fullmatch(r.get("alert", ""))})
+)
+def test_a_battery_in_danger_is_held_back_by_what_is_worse_of_the_same_phone_alone(
+    name: str,
+) -> None:
+    place = {"switch": "sw1", "port": "1", "phone": "phone001"} if name.startswith("Phone") else {}
+    fires = {**alert(name, "critical", rack="lab"), **place}
+    held = [
+        each["source_matchers"]
+        for each in yaml.safe_load(configuration())["inhibit_rules"]
+        if matches(each["target_matchers"], fires)
+    ]
+    assert held == ([['alertname="PhoneBatteryDanger"']] if name == "PhoneBatteryHot" else [])
 
 
 def test_without_a_webhook_no_alert_leaves_the_rack() -> None:

@@ -49,6 +49,9 @@ SERIES = {
     f"phonerack_battery_power_watts{{{TWO}}}": "6x20",
     f"phonerack_battery_plugged{{{ONE}}}": "1x20",
     f"phonerack_battery_plugged{{{TWO}}}": "0x20",
+    # Phone 3 had power when it last told; phone 9 is not asked any more.
+    f"phonerack_battery_plugged{{{ONE.replace('001', '003')}}}": "0 1x2 stale",
+    f"phonerack_battery_plugged{{{ONE.replace('001', '009')}}}": "1x2 stale",
     # Phone 1 computes 6 s for 30 samples and waits 2 s; phone 2, 8 s for 20, twice as slow since
     # the tenth minute.
     f'phonerack_training_info{{{ONE}, run="digits-1", rank="0"}}': "1x20",
@@ -81,6 +84,11 @@ EXPECTED: dict[str, list[tuple[str, float]]] = {
     "phone:storage_free:ratio": [(ONE, 0.75)],
     "rack:battery_temperature_celsius:max": [('rack="lab"', 41)],
     "phone:battery_temperature_celsius:topk1": [(TWO, 41)],
+    "phone:battery_plugged:last": [
+        ('rack="lab", phone="phone001"', 1),
+        ('rack="lab", phone="phone002"', 0),
+        ('rack="lab", phone="phone003"', 1),
+    ],
     "rack:battery_charge:min": [('rack="lab"', 0.4)],
     "phone:thermal_zone_celsius:max": [(ONE, 60)],
     "phone:frequency_limit:ratio": [(ONE, 0.4)],

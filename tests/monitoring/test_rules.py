@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from all_troubles import TROUBLES
-from jinja2 import UndefinedError
+from all_troubles import LASTING, TROUBLES
+from jinja2 import Environment, UndefinedError
 from rulebook import (
     PROJECT,
     SWITCHES,
@@ -25,7 +25,7 @@ from rulebook import (
     settings,
 )
 from test_records import RECORDS, record_tests
-from troubles import NEARLY, Trouble, as_scraped
+from troubles import NEARLY, SHORTER, Trouble, as_scraped
 
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from conftest import RackUnderTest
 
 type Rule = dict[str, Any]
+
+INTERVALS = (5, 30)
+"""The shortest and the longest pause between scrapes, in seconds."""
 
 RUNBOOKS = PROJECT / "docs/runbooks"
 
@@ -139,6 +142,41 @@ def test_a_rack_without_watched_switches_has_neither_rules_nor_a_job_for_them() 
     assert {"phone", "fleet", "prometheus"} <= set(jobs[()])
 
 
+@pytest.mark.parametrize("seconds", INTERVALS)
+def test_a_window_holds_some_samples_at_any_interval_that_the_role_allows(seconds: int) -> None:
+    text = rendered("rules.yml", settings(monitoring_scrape_seconds=seconds))
+    unit_seconds = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    windows = re.findall(r"\[(\d+)([smhd])[]:]", text)
+    assert len(windows) > 20
+    for count, unit in windows:
+        assert int(count) * unit_seconds[unit] >= 4 * seconds, f"{count}{unit}"
+
+
+def test_the_role_refuses_intervals_that_do_not_fit_its_windows() -> None:
+    tasks = yaml.safe_load((PROJECT / "roles/monitoring/tasks/main.yml").read_text())
+    (check,) = (task for task in tasks if "interval" in task["name"])
+    (that,) = check["ansible.builtin.assert"]["that"]
+    allows = Environment(autoescape=True).compile_expression(that)
+    least, most = INTERVALS
+    asked = (0, 1, least - 1, least, str(most), most, most + 1, 60, "60")
+    assert [bool(allows(monitoring_scrape_seconds=each)) for each in asked] == [
+        *(False, False, False),
+        *(True, True, True),
+        *(False, False, False),
+    ]
+
+
+def test_where_no_guard_is_to_run_nobody_is_called_for_its_absence() -> None:
+    text = rendered("rules.yml", settings(SWITCHES, **SHORTER, monitoring_guard=False))
+    unguarded = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    assert "GuardUnseen" not in {rule.get("alert") for rule in unguarded}
+    (served,) = (rule for rule in unguarded if rule.get("alert") == "FleetServiceDown")
+    assert "max_over_time" in served["expr"], "only where somebody served within the day"
+    assert {"alert": "GuardDown"}.items() <= next(
+        rule for rule in unguarded if rule.get("alert") == "GuardDown"
+    ).items(), "one that ran, and does not any more, is told"
+
+
 def scraped(switches: tuple[str, ...]) -> list[str]:
     configuration = yaml.safe_load(rendered("prometheus.yml", settings(switches)))
     return [job["job_name"] for job in configuration["scrape_configs"]]
@@ -175,8 +213,27 @@ def rule_tests() -> dict[str, Any]:
         {name: each for name, each in TROUBLES.items() if low < each.minutes <= high}
         for low, high in bounds
     ]
-    tests = [*(_together(each) for each in buckets), _summaries(), _nothing_written()]
+    tests = [*(_together(each) for each in buckets), _summaries(), _nothing_written(), _days()]
     return {"tests": tests}
+
+
+def pairs_of(alert: str) -> set[tuple[str, str]]:
+    return {(alert, severity) for severity in ("warning", "critical")}
+
+
+def _days() -> dict[str, Any]:
+    """What is not mended is told on the second day, too."""
+    series: dict[str, str] = {}
+    asked = []
+    for number, (lasting, fires) in enumerate(LASTING):
+        rack = f'rack="lab{number}"'
+        for name, values in lasting.items():
+            series[as_scraped(name).replace('rack="lab"', rack)] = values
+        for alert in {name for name, _ in fires}:
+            told = _asked(25 * 60, f', {rack}, alertname="{alert}"', fires & pairs_of(alert))
+            asked.append(told)
+    given = [{"series": name, "values": values} for name, values in series.items()]
+    return {"interval": "5m", "input_series": given, "promql_expr_test": asked}
 
 
 def _nothing_written() -> dict[str, Any]:

@@ -53,6 +53,7 @@ _PHONES: Series = {
     ),
     f"phonerack_clock_timestamp_seconds{{{ONE}}}": always("30+60"),
     f"phonerack_clock_timestamp_seconds{{{THREE}}}": always("-30+60"),
+    **{f"phonerack_battery_temperature_celsius{{{phone(n)}}}": always(30) for n in range(2, 7)},
     f"phonerack_battery_temperature_celsius{{{ONE}}}": always(39.9),
     f'phonerack_battery_health{{health="good", {ONE}}}': always(1),
     f'phonerack_battery_health{{health="overheat", {ONE}}}': always(0),
@@ -94,9 +95,11 @@ _TRAINING: Series = {
 _FLEET: Series = {
     'up{job="fleet", rack="lab"}': always(1),
     f"phonerack_fleet_targets_expected{{{RACK}}}": always(6),
+    f"phonerack_fleet_clock_timestamp_seconds{{{RACK}}}": always("0+60"),
     f"phonerack_fleet_turn_timestamp_seconds{{{RACK}}}": always("-170+60"),
-    f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}": always("-260+60"),
+    f"phonerack_fleet_guard_timestamp_seconds{{{RACK}}}": always("-89+60"),
     f'phonerack_fleet_run_phones{{{RACK}, run="digits-1"}}': always(2),
+    f'phonerack_fleet_run_trains{{{RACK}, run="digits-1"}}': always(1),
     # A program that is no trainer of ours tells no iterations.
     f'phonerack_fleet_run_phones{{{RACK}, run="program-1"}}': always(1),
     f'phonerack_fleet_failed_runs{{{RACK}, cause="not-finite"}}': always(0),
@@ -145,6 +148,19 @@ _SERVICES: Series = {
 
 NEARLY: Series = {**_PHONES, **_TRAINING, **_FLEET, **_SWITCHES, **_PROMETHEUS, **_SERVICES}
 """All is well, and most of it only just."""
+
+
+NEVER = always("_")
+"""No sample at all."""
+
+
+def unserved(minutes: int) -> Series:
+    """Who serves the rack ends after so many minutes, and all that only that one tells with it."""
+    told = {name: values for name, values in _FLEET.items() if name.startswith("phonerack_fleet")}
+    ends = {
+        name: values.replace(f"x{LENGTH}", f"x{minutes} stale") for name, values in told.items()
+    }
+    return {**ends, f'up{{job="fleet", {RACK}}}': then("1", minutes, "0")}
 
 
 def as_scraped(series: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from fleetctl.guard.kept import Kept
 from fleetctl.guard.memory import Latch, Memory, OpenCall, PhoneMemory
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.serve.beside import RECENT_SECONDS, GuardSeen, Watch, guard_seen
 
 
@@ -44,6 +47,50 @@ def test_failed_runs_are_counted_by_cause_for_an_hour(paper: Any) -> None:
     watch = Watch(paper.paths)
     assert watch.look(ended + 1).failed == {"not-finite": 1, "other": 2}
     assert watch.look(ended + RECENT_SECONDS).failed == {}
+
+
+def test_a_run_trains_from_its_start_to_its_end_if_it_has_a_plan(paper: Any) -> None:
+    for name in ("digits-1", "program-1"):
+        run = paper.run(name)
+        run.path.mkdir(parents=True)
+        run.record("created", phones=["phone001"])
+    digits, program = paper.run("digits-1"), paper.run("program-1")
+    digits.plan_file.write_text("{}")
+    watch = Watch(paper.paths)
+
+    def trains(moment: float) -> Any:
+        return watch.look(1000.0 * moment).training
+
+    assert trains(1) == [], "its data is on the way"
+    digits.record("started", head="phone001", pid=1)
+    program.record("started", head="phone001", pid=1)
+    assert trains(2) == ["digits-1"]
+    digits.record("attempt-ended", reason="phone003 is dead")
+    digits.record("attempt", number=2, phones=["phone001"])
+    assert trains(3) == ["digits-1"], "with its second attempt's plan not made yet"
+    digits.record("ended", state="done")
+    assert trains(4) == []
+
+
+def test_runs_that_cannot_be_read_leave_guard_and_are_no_zero(
+    paper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = failed(paper, "digits-1", "phone003 is dead")
+    kept = Kept(paper.paths)
+    kept.make()
+    kept.save(Memory(1000.0))
+    watch = Watch(paper.paths)
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "summary", unreadable)
+        for later in (1, 2):  # the second look is of the same moment
+            seen = watch.look(ended + later)
+            assert (seen.failed, seen.training, seen.trouble) == (None, None, "input/output error")
+            assert seen.guard is not None
+    assert watch.look(ended + 60).failed == {"other": 1}
+
+
+def unreadable(_: RunFolder) -> Any:
+    raise OSError("input/output error")
 
 
 def test_a_look_is_not_repeated_at_once_and_a_removed_run_is_forgotten(paper: Any) -> None:

@@ -14,9 +14,13 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fleetctl.errors import FleetError
+from fleetctl.guard.kept import Kept
+from fleetctl.guard.memory import Memory
 from fleetctl.rack import InputError, Rack, load_rack
-from fleetctl.serve import last_checks
+from fleetctl.serve import beside, last_checks
+from fleetctl.serve.beside import CAUSES, Beside, GuardSeen
 from fleetctl.serve.exporter import Address, FleetCollector, Seen, listen, read_address
+from fleetctl.serve.run import Loop
 from fleetctl.serve.service import Service
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -68,6 +72,54 @@ def test_the_page_tells_phones_jobs_queue_drains_checks_and_targets(seen: Seen) 
     assert value("check_findings", check="cables") == 2
     assert value("check_timestamp_seconds", check="cables") == 1000
     assert value("turns_total") == 3
+
+
+def test_what_could_not_be_looked_at_is_absent_and_never_0(seen: Seen) -> None:
+    def told(beside: Beside) -> list[str]:
+        page = page_of(replace(seen, beside=beside)).splitlines()
+        return [
+            line for line in page if line.startswith(("phonerack_fleet_f", "phonerack_fleet_gu"))
+        ]
+
+    assert told(Beside()) == []
+    assert told(Beside(failed={})) == [
+        f'phonerack_fleet_failed_runs{{cause="{cause}",rack="paper"}} 0.0' for cause in CAUSES
+    ]
+    assert len(told(Beside(GuardSeen(1.0, {}, 0)))) == 2
+    trains = 'phonerack_fleet_run_trains{rack="paper",run="digits-1"} 1.0'
+    assert trains in page_of(replace(seen, beside=Beside(training=["digits-1"])))
+
+
+def test_the_time_is_that_of_the_scrape_however_old_the_turn(
+    seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.time", lambda: seen.turn.time + 400.0)
+    page = dict(line.rsplit(" ", 1) for line in page_of(seen).splitlines() if line[0] != "#")
+    clock, turn = (
+        float(page[f'phonerack_fleet_{name}_timestamp_seconds{{rack="paper"}}'])
+        for name in ("clock", "turn")
+    )
+    assert clock - turn == pytest.approx(400.0)
+
+
+def test_guard_is_told_of_while_the_service_cannot_do_a_turn(
+    paper: Any, seen: Seen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(paper.rack_file, paper.paths, paper.state, paper.queue, paper.said.append)
+    loop = Loop(service, None)
+    loop._turn()
+    kept = Kept(paper.paths)
+    kept.make()
+    kept.save(Memory(1000.0))
+    monkeypatch.setattr(beside, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(service.state, "phones", broken)
+    loop._turn()
+    assert "nothing can be started: the disk is full" in paper.said
+    assert 'guard_timestamp_seconds{rack="paper"} 1000.0' in page_of(loop._seen)
+
+
+def broken(*_: object) -> Any:
+    raise OSError("the disk is full")
 
 
 def test_a_phone_is_in_one_state_only(seen: Seen) -> None:

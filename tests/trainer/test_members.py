@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.members import FIRST_HOLD_SECONDS, LATE, Change, Members, Reading
+from trainer.members import FIRST_HOLD_SECONDS, LATE, UNSEEN_SECONDS, Change, Members, Reading
 
 LIMIT = 43.0
 
@@ -155,6 +155,38 @@ def test_a_phone_above_the_limit_pauses_at_once_and_comes_back_with_half() -> No
     rack.celsius[1] = 30.0
     rack.go(100)
     assert rack.shares == rack.plan
+
+
+def test_a_paused_phone_whose_thermometer_fails_stays_paused_and_that_is_told_once() -> None:
+    rack = Played((16,) * 4)
+    rack.celsius[1] = 44.0
+    rack.go(10)
+    paused = rack.shares
+    rack.celsius[1] = None
+    iteration = max(rack.seconds(paused))
+    assert rack.go(int(UNSEEN_SECONDS / iteration) - 2) == [], "it may be a matter of moments"
+    (change,) = rack.go(400)
+    assert change.shares == rack.shares == paused, "what nobody sees cool is not given work"
+    assert change.why == {
+        1: "its battery does not tell its temperature any more: it stays paused until it does"
+    }
+    rack.celsius[1] = 42.0
+    assert rack.go(10) == [], "it is known, and too warm"
+    rack.celsius[1] = None
+    (again,) = rack.go(400)
+    assert again.why == change.why
+    rack.celsius[1] = 30.0
+    rack.go(200)
+    assert rack.shares == rack.plan
+
+
+def test_an_unknown_temperature_of_a_phone_that_computes_is_no_news() -> None:
+    rack = Played((16,) * 4)
+    rack.celsius[1] = None
+    rack.heat(2, 1.5)
+    rack.go(100)
+    rack.celsius[2] = None
+    assert not any("does not tell" in why for c in rack.go(400) for why in c.why.values())
 
 
 def test_the_hottest_pause_first_and_half_of_the_work_goes_on() -> None:
