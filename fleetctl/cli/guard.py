@@ -111,14 +111,17 @@ def status(app: App, output: str) -> int:
     from fleetctl.guard.memory import Memory
 
     kept = Kept(app.paths)
-    now = time.time()
-    memory = kept.load(now) or Memory(now)
+    today = time.time()
+    memory = kept.load(today) or Memory(today)
+    saved = kept.saved(today)
+    late_seconds = 0.0 if saved is None else today - saved
+    now = memory.now + late_seconds  # by guard's clock, which does not follow when ours is set
     owner = kept.owner()
     layout = Layout.of_rack(app.rack)
     phones = [_phone(layout, memory, name, now) for name in layout.phones]
     if output == "json":
         calls = [asdict(call) for call in memory.calls.values()]
-        decided = {"process": owner, "decided_seconds": round(now - memory.now, 1)}
+        decided = {"process": owner, "decided_seconds": round(late_seconds, 1)}
         print_json({"rack": app.rack.name, **decided, "phones": phones, "calls": calls})
     else:
         print_table(
@@ -127,7 +130,7 @@ def status(app: App, output: str) -> int:
         )
         for call in memory.calls.values():
             progress().print(f"! {call.what}: {call.message}", markup=False, soft_wrap=True)
-    if owner is None or now - memory.now > LATE_SECONDS:
+    if owner is None or late_seconds > LATE_SECONDS:
         progress().print("! no guard watches this rack: start `fleetctl guard`")
         return ExitCode.FAILED
     return ExitCode.SOME_PHONES_FAILED if memory.calls else ExitCode.DONE

@@ -17,6 +17,9 @@ from fleetctl.rack import InputError, RackPaths
 from fleetctl.rack.files import write_atomic
 
 
+JITTER_SECONDS = 60.0
+
+
 class GuardRuns(FleetError):
     """Another guard watches this rack."""
 
@@ -86,6 +89,18 @@ class Kept:
     def save(self, memory: Memory) -> None:
         """Raises OSError; the old one stays then."""
         write_atomic(self._memory, memory.to_json(), mode=0o600)
+
+    def saved(self, now: float) -> float | None:
+        """When guard last kept what it knows; None if it never did.
+
+        By this machine's clock, as `now` is: guard's own goes on evenly when that is set. 0 for a
+        time well after `now`: a guard that runs keeps it anew within seconds.
+        """
+        try:
+            moment = self._memory.stat().st_mtime
+        except OSError:
+            return None
+        return min(moment, now) if moment <= now + JITTER_SECONDS else 0.0
 
     def put_aside(self) -> Path:
         """Move a damaged memory out of the way."""

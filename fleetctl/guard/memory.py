@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from fleetctl.guard.actions import Sample
@@ -125,24 +125,36 @@ class Memory:
             )
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise InputError(f"it is damaged: {type(problem).__name__} {problem}") from None
-        # A clock that was set back must not make what is past the future.
-        memory._not_after(now)
+        memory._set_back(now)
         for order in memory.orders.values():
             order.sent = order.answered = None
         return memory
 
-    def _not_after(self, now: float) -> None:
-        self.now = min(self.now, now)
+    def _set_back(self, now: float) -> None:
+        """The clock may be another one now. What is kept stays as old as it was then, so that
+        nothing is of the future, before which no sample would be news."""
+        back, kept = max(0.0, self.now - now), self.now
+        self.now = kept - back
+
+        def then(moment: float) -> float:
+            return min(moment, kept) - back
+
         for phone in self.phones.values():
-            phone.heard = min(phone.heard, now)
+            phone.heard = then(phone.heard)
+            if phone.sample is not None:
+                phone.sample = replace(phone.sample, time=then(phone.sample.time))
             if phone.hot_since is not None:
-                phone.hot_since = min(phone.hot_since, now)
+                phone.hot_since = then(phone.hot_since)
+            if phone.latch is not None:
+                phone.latch.since = then(phone.latch.since)
             if phone.leaving is not None:
-                phone.leaving = min(phone.leaving, now)
+                phone.leaving = then(phone.leaving)
         for outlet in self.outlets.values():
-            outlet.switched = min(outlet.switched, now)
+            outlet.switched = then(outlet.switched)
         for order in self.orders.values():
-            order.first = min(order.first, now)
+            order.first = then(order.first)
+        for call in self.calls.values():
+            call.since = then(call.since)
 
 
 def _phone(kept: dict[str, Any]) -> PhoneMemory:

@@ -84,6 +84,20 @@ def test_status_shows_what_is_cut_off_and_whom_guard_calls(paths: RackPaths) -> 
     assert [call["what"] for call in document["calls"]] == ["latched"]
 
 
+def test_a_guard_watches_whose_clock_is_not_this_machines(paths: RackPaths) -> None:
+    """It began before this machine had the time."""
+    desk = Desk()
+    desk.go(20)
+    Kept(paths).make()
+    Kept(paths).save(desk.memory)
+    with Kept(paths).alone():
+        done = status()
+        document = json.loads(guard("status", "-o", "json").stdout)
+    assert done.return_value == 0
+    assert document["decided_seconds"] < 60
+    assert document["phones"][0]["heard_seconds"] < 60
+
+
 def test_a_second_guard_is_refused(paths: RackPaths) -> None:
     with Kept(paths).alone():
         done = guard()
