@@ -16,7 +16,6 @@ from fleetctl.guard.memory import Memory
 from fleetctl.rack import InputError, RackPaths
 from fleetctl.rack.files import write_atomic
 
-
 JITTER_SECONDS = 60.0
 
 
