@@ -16,7 +16,7 @@ from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.guard.layout import Layout
-    from fleetctl.guard.memory import Memory
+    from fleetctl.guard.memory import Memory, OpenCall
 
 CLEAR_LIMIT_SECONDS = 5.0
 LATE_SECONDS = 60.0
@@ -129,11 +129,19 @@ def status(app: App, output: str) -> int:
             map(_row, phones),
         )
         for call in memory.calls.values():
-            progress().print(f"! {call.what}: {call.message}", markup=False, soft_wrap=True)
+            unheard = "" if call.reached or not call.tries else f" ({_unheard(call)})"
+            text = f"! {call.what}: {call.message}{unheard}"
+            progress().print(text, markup=False, soft_wrap=True)
     if owner is None or late_seconds > LATE_SECONDS:
         progress().print("! no guard watches this rack: start `fleetctl guard`")
         return ExitCode.FAILED
     return ExitCode.SOME_PHONES_FAILED if memory.calls else ExitCode.DONE
+
+
+def _unheard(call: OpenCall) -> str:
+    """Of a call of which nothing proves that it has reached anybody."""
+    times = "once" if call.tries == 1 else f"{call.tries} times"
+    return f"tried {times}: {call.said or 'nothing proves that somebody was reached'}"
 
 
 def _phone(layout: Layout, memory: Memory, name: str, now: float) -> dict[str, Any]:

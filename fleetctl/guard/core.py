@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fleetctl.guard import danger, fans, leaving, orders, switching
-from fleetctl.guard.actions import DRAIN, Action, Call, Drain, Inputs, Undrain
+from fleetctl.guard import calls, danger, fans, leaving, orders, switching
+from fleetctl.guard.actions import DRAIN, Action, Drain, Inputs, Undrain
 from fleetctl.guard.layout import Layout, Turn
-from fleetctl.guard.memory import Memory, OpenCall, OutletMemory, PhoneMemory
+from fleetctl.guard.memory import Memory, OutletMemory, PhoneMemory
 from fleetctl.power.outlets import LATCH_DRAIN
 
 LONGEST_GAP_SECONDS = 30.0
 """After a longer pause between decisions it was guard that did not listen, not the phones."""
-
-PATIENT_SECONDS = 8.0
-"""Calls for phones that are silent wait so long for others, since a switch may have died."""
-
-PATIENT = ("silent",)
-MOST_IN_A_CALL = 3
 
 
 def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[Action]:
@@ -33,6 +27,7 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
         _clear(turn, name, why)
     for outcome in inputs.outcomes:
         orders.answer(turn, outcome)
+        calls.answer(turn, outcome)
     for name, problem in inputs.problems.items():
         if name in memory.phones:
             memory.phones[name].problem = problem
@@ -47,7 +42,7 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
     orders.drive(turn)
     for name in layout.phones:
         _tell_latched(turn, name)
-    turn.actions += _calls(turn)
+    turn.actions += calls.due(turn)
     return turn.actions
 
 
@@ -158,24 +153,3 @@ def _tell_latched(turn: Turn, name: str) -> None:
         )
     elif not turn.memory.outlets[feeder].on and f"switch:{feeder}" not in turn.memory.orders:
         turn.call("latched", name, f"{name}: {latch.why}; its power is cut; {clear}")
-
-
-def _calls(turn: Turn) -> Iterator[Call]:
-    """Calls that are due, those of one kind together."""
-    waiting: dict[str, list[OpenCall]] = {}
-    for call in turn.memory.calls.values():
-        if not call.sent:
-            waiting.setdefault(call.what, []).append(call)
-    for what, calls in waiting.items():
-        patient = what in PATIENT and turn.now - calls[0].since < PATIENT_SECONDS
-        if patient:
-            continue
-        for call in calls:
-            call.sent = True
-        more = len(calls) - MOST_IN_A_CALL
-        text = "; ".join(call.message for call in calls[:MOST_IN_A_CALL])
-        yield Call(
-            what,
-            tuple(call.phone for call in calls),
-            text + (f"; and {more} phones more" if more > 0 else ""),
-        )

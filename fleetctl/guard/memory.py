@@ -70,18 +70,28 @@ class OutletMemory:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A person was called, or is about to be."""
+    """A person was called, or is about to be.
+
+    `sent`: its command was begun, as the call of that `number`, and has not failed; `reached`: it
+    ended well. `failed` is when it last did not, after so many `tries`; `said` is of the last.
+    """
 
     what: str
     phone: str
     message: str
     since: float
     sent: bool = False
+    number: int = 0
+    reached: bool = False
+    tries: int = 0
+    failed: float | None = None
+    said: str = ""
 
 
 @dataclass(slots=True)
 class Memory:
-    """`now` is the time of the last decision. `orders` by key, `calls` by what and phone."""
+    """`now` is the time of the last decision. `orders` by key, `calls` by what and phone; `called`
+    calls have been made so far."""
 
     now: float
     phones: dict[str, PhoneMemory] = field(default_factory=dict)
@@ -90,6 +100,7 @@ class Memory:
     """Whether a fan was last told to run."""
     orders: dict[str, Order] = field(default_factory=dict)
     calls: dict[str, OpenCall] = field(default_factory=dict)
+    called: int = 0
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
@@ -122,12 +133,16 @@ class Memory:
                 fans={name: bool(on) for name, on in kept["fans"].items()},
                 orders={key: Order(**each) for key, each in kept["orders"].items()},
                 calls={key: OpenCall(**each) for key, each in kept["calls"].items()},
+                called=int(kept.get("called", 0)),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise InputError(f"it is damaged: {type(problem).__name__} {problem}") from None
         memory._set_back(now)
         for order in memory.orders.values():
             order.sent = order.answered = None
+        for call in memory.calls.values():
+            if not call.reached:
+                call.sent, call.failed = False, None
         return memory
 
     def _set_back(self, now: float) -> None:

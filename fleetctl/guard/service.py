@@ -230,7 +230,7 @@ class Service:
             self.journal.write(now, inputs, actions, self.memory)
             self._told("log", self.journal.problem)
             # Kept before it is done: whoever comes after knows what may have been begun.
-            self._save(force=bool(actions))
+            self._save(force=bool(actions or inputs.outcomes))
             for action in actions:
                 self._show(action)
                 if self._pretence is not None:

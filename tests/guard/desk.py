@@ -7,6 +7,7 @@ from typing import Any
 from fleetctl.guard.actions import (
     Action,
     Blow,
+    Call,
     Drain,
     Facts,
     Inputs,
@@ -30,7 +31,8 @@ OUTLETS = {
 
 class Desk:
     """`lying` outlets stay live; `mute` phones do not answer; `broken` hubs fail. `supervised`:
-    whether runs go on without a phone whose rank was killed."""
+    whether runs go on without a phone whose rank was killed; `reachable`: whether the command that
+    calls a person ends well, None for one that hangs."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Desk:
         self.broken: set[str] = set()
         self.obeys = True
         self.supervised = True
+        self.reachable: bool | None = True
         self.journal: Any = None
         self.log: list[tuple[float, Action]] = []
         self._coming: list[Outcome] = []
@@ -117,6 +120,9 @@ class Desk:
                 if ok and action.outlet not in self.lying:
                     self.live[action.outlet] = action.on
                 self._coming.append(Outcome(action.key, ok, "ok" if ok else "exit code 1"))
+            case Call():
+                if (ok := self.reachable) is not None:
+                    self._coming.append(Outcome(action.key, ok, "" if ok else "no route"))
             case Blow():
                 ok = action.fan not in self.broken
                 if ok:

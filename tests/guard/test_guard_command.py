@@ -84,6 +84,15 @@ def test_status_shows_what_is_cut_off_and_whom_guard_calls(paths: RackPaths) -> 
     assert [call["what"] for call in document["calls"]] == ["latched"]
 
 
+def test_status_says_of_which_calls_nobody_has_heard(paths: RackPaths) -> None:
+    memory = latched(paths)
+    (call,) = memory.calls.values()
+    call.reached, call.said, call.tries = False, "exit code 1: no route", 7
+    Kept(paths).save(memory)
+    (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
+    assert line.endswith("(tried 7 times: exit code 1: no route)")
+
+
 def test_a_guard_watches_whose_clock_is_not_this_machines(paths: RackPaths) -> None:
     """It began before this machine had the time."""
     desk = Desk()

@@ -174,6 +174,31 @@ def test_a_dry_run_does_nothing_and_says_all(lab: Lab) -> None:
     assert lab.heard("outlet phone001: switches it off")
 
 
+def test_a_call_that_a_restart_cut_short_is_made_again(lab: Lab) -> None:
+    Phones.celsius["phone001"] = 51.0
+    program = (lab.folder / "call").read_text()
+    hangs = program + "import time\nplace.with_suffix('.began').touch()\ntime.sleep(600)\n"
+    (lab.folder / "call").write_text(hangs)
+    began = lab.folder / "called.began"
+    lab.guard(lambda: began.exists())
+    (lab.folder / "called").unlink()
+    (lab.folder / "call").write_text(program)
+    lab.guard(lambda: _reached(lab) == [True])
+    assert "latched: phone001" in (lab.folder / "called").read_text()
+
+
+def test_a_call_that_reaches_nobody_is_said_and_kept(lab: Lab) -> None:
+    Phones.celsius["phone001"] = 51.0
+    (lab.folder / "call").write_text("#!/nowhere/python\n")
+    lab.guard(lambda: lab.heard("call cannot be started") and _reached(lab) == [False])
+    assert lab.heard("NOBODY WAS CALLED")
+
+
+def _reached(lab: Lab) -> list[bool]:
+    memory = Kept(lab.paths).load(time.time())
+    return [call.reached for call in memory.calls.values()] if memory else []
+
+
 def test_it_takes_up_another_rack_file_and_not_one_with_mistakes(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
