@@ -232,7 +232,7 @@ def _concerns(app: App, memory: Memory, name: str) -> bool:
     phone = memory.phones.get(name)
     power = memory.outlets.get(outlet_of(app.rack.outlets).get(name, ""))
     return (
-        (phone is not None and phone.latch is not None)
+        (phone is not None and (phone.latch is not None or phone.silent))
         or (power is not None and power.distrust is not None)
         or any(call.phone == name for call in memory.calls.values())
     )

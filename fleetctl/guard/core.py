@@ -18,6 +18,10 @@ LONGEST_GAP_SECONDS = 30.0
 """After a longer pause between decisions it was guard that did not listen, not the phones."""
 
 
+OF_OUTLETS = ("power-not-cut", "power-not-given", "unverified")
+"""Calls that are for all phones of an outlet, whichever they name."""
+
+
 def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[Action]:
     """The actions of this moment, in the order in which they are to be begun."""
     _adapt(layout, memory, now)
@@ -47,7 +51,12 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
 
 
 def _adapt(layout: Layout, memory: Memory, now: float) -> None:
-    """Phones and outlets come and go with the rack file. Latches of those that went are kept."""
+    """Phones and outlets come and go with the rack file. Latches of those that went are kept;
+    nobody is called for them, and should they come back they are expected from then on."""
+    for name in memory.phones.keys() - set(layout.phones):
+        memory.phones[name].silent, memory.phones[name].heard = False, now
+    for key in [key for key, call in memory.calls.items() if call.phone not in layout.phones]:
+        del memory.calls[key]
     for name in layout.phones:
         if name not in memory.phones:
             memory.phones[name] = PhoneMemory(heard=now)
@@ -69,20 +78,23 @@ def _clear(turn: Turn, name: str, why: str) -> None:
     if name not in turn.memory.phones:
         return
     turn.note(name, f"cleared by a person: {why}")
-    turn.phone(name).latch = None
-    outlet = turn.layout.feeder.get(name)
+    phone, outlet = turn.phone(name), turn.layout.feeder.get(name)
+    phone.latch = None
+    if phone.silent:
+        phone.silent, phone.heard = False, turn.now  # from here on it is expected anew
     if outlet is not None:
         turn.memory.outlets[outlet].distrust = None
         turn.memory.outlets[outlet].switched = 0.0  # a person need not wait for an hour
-    for key in (f"kill:{name}", f"switch:{outlet}"):
+    fans = [f"fan:{fan.name}" for fan in turn.layout.fans.values() if name in fan.phones]
+    for key in (f"kill:{name}", f"stop:{turn.run(name)}", f"switch:{outlet}", *fans):
         if (order := turn.memory.orders.get(key)) is not None:
             # What fails from here on is news, and the hub may have been mended: at once again.
             order.first, order.told = turn.now, False
             order.tries, order.sent, order.answered = 0, None, None
-    for each in turn.layout.beside(name):
-        if turn.phone(each).latch is None:
-            for key in [key for key, call in turn.memory.calls.items() if call.phone == each]:
-                del turn.memory.calls[key]
+    for key, call in list(turn.memory.calls.items()):
+        beside = call.what in OF_OUTLETS and call.phone in turn.layout.beside(name)
+        if (call.phone == name or beside) and turn.phone(call.phone).latch is None:
+            del turn.memory.calls[key]
 
 
 def _order(turn: Turn) -> None:

@@ -75,13 +75,26 @@ def _heat(turn: Turn, name: str, phone: PhoneMemory, sample: Sample) -> None:
 
 def listen(turn: Turn, name: str) -> None:
     """Whether a phone that may be charging, or computes, has said nothing for too long."""
-    phone, limits = turn.phone(name), turn.limits
-    if phone.silent or turn.now - phone.heard <= limits.silent_seconds:
-        return
-    if phone.sample is not None and not phone.sample.plugged and turn.run(name) is None:
-        return
-    phone.silent = True
-    turn.note(name, "tells nothing of its battery while it may be charging, or computes")
+    phone = turn.phone(name)
+    if not phone.silent and _is_silent(turn, name, phone):
+        phone.silent = True
+        turn.note(name, "tells nothing of its battery while it may be charging, or computes")
+    if phone.silent:
+        _tell_silent(turn, name, phone)
+
+
+def _is_silent(turn: Turn, name: str, phone: PhoneMemory) -> bool:
+    """One that computes is expected all the time, an idle one for as long as it may be fed."""
+    feeder, heard = turn.layout.feeder.get(name), phone.heard
+    if turn.run(name) is None and phone.sample is not None and not phone.sample.plugged:
+        if feeder is None or not turn.memory.outlets[feeder].on:
+            phone.unfed = turn.now
+            return False
+        heard = max(heard, phone.unfed)  # it had no power until then, and may have to start
+    return turn.now - heard > turn.limits.silent_seconds
+
+
+def _tell_silent(turn: Turn, name: str, phone: PhoneMemory) -> None:
     way = (
         "its power is cut, which nothing proves"
         if name in turn.layout.feeder
@@ -91,8 +104,8 @@ def listen(turn: Turn, name: str) -> None:
     turn.call(
         "silent",
         name,
-        f"{name} has told nothing of its battery for {limits.silent_seconds / 60:.0f} min while it "
-        f"may be charging, or computes{reason}; {way}",
+        f"{name} has told nothing of its battery for {turn.limits.silent_seconds / 60:.0f} min "
+        f"while it may be charging, or computes{reason}; {way}",
     )
 
 

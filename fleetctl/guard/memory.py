@@ -32,6 +32,7 @@ class PhoneMemory:
     hot_since: float | None = None
     latch: Latch | None = None
     silent: bool = False
+    unfed: float = 0.0
     leaving: float | None = None
     problem: str | None = None
     asked: tuple[str, float] | None = None
@@ -155,7 +156,7 @@ class Memory:
             return min(moment, kept) - back
 
         for phone in self.phones.values():
-            phone.heard = then(phone.heard)
+            phone.heard, phone.unfed = then(phone.heard), then(phone.unfed)
             if phone.sample is not None:
                 phone.sample = replace(phone.sample, time=then(phone.sample.time))
             if phone.hot_since is not None:

@@ -250,47 +250,6 @@ def test_a_job_that_nobody_can_kill_calls_a_person() -> None:
     assert sorted(calls(desk)) == ["not-killed", "power-not-cut"]
 
 
-def test_silence_while_charging_is_unsafe_after_some_minutes() -> None:
-    desk = Desk()
-    desk.runs = {"phone001": "digits-1"}
-    desk.mute.add("phone001")
-    desk.go(178)
-    assert desk.said(Switch) == []
-    desk.go(70)
-    assert desk.live["a"] is False
-    assert desk.runs == {}, "it could not be killed, so its run was stopped"
-    assert calls(desk) == ["silent"]
-    (call,) = desk.said(Call)
-    assert call.message == (
-        "phone001 has told nothing of its battery for 3 min while it may be charging, or computes "
-        "(no answer); its power is cut, which nothing proves"
-    )
-    switched = len(desk.said(Switch))
-    desk.go(3600)
-    assert len(desk.said(Switch)) == switched, "a hub is not told for ever what it has done"
-
-    desk.mute.clear()
-    said = desk.go(3)
-    assert "phone001: tells the state of its battery again" in said
-    assert "phone001: undrained" in said
-
-
-def test_a_phone_that_is_unplugged_and_idle_may_be_silent() -> None:
-    desk = Desk()
-    desk.live["a"] = False
-    desk.go(2)
-    desk.mute.add("phone001")
-    assert desk.go(7200) == []
-
-
-def test_silence_of_a_whole_rack_is_one_call() -> None:
-    desk = Desk()
-    desk.mute.update(PHONES)
-    desk.go(240)
-    (call,) = desk.said(Call)
-    assert call.phones == PHONES
-
-
 def test_it_was_guard_that_slept_not_the_phones() -> None:
     desk = Desk()
     desk.mute.update(PHONES)
