@@ -30,7 +30,8 @@ OUTLETS = {
 
 
 class Desk:
-    """`lying` outlets stay live; `mute` phones do not answer; `broken` hubs fail. `supervised`:
+    """`lying` outlets stay live; `mute` phones do not answer; `full` ones
+    take no charge; `broken` hubs fail. `supervised`:
     whether runs go on without a phone whose rank was killed; `reachable`: whether the command that
     calls a person ends well, None for one that hangs."""
 
@@ -54,6 +55,7 @@ class Desk:
         self.live = dict.fromkeys(self.layout.outlets, True)
         self.lying: set[str] = set()
         self.mute: set[str] = set()
+        self.full: set[str] = set()
         self.broken: set[str] = set()
         self.obeys = True
         self.supervised = True
@@ -104,7 +106,12 @@ class Desk:
         outlet = self.layout.feeder.get(name)
         plugged = True if outlet is None else self.live[outlet]
         return Sample(
-            self.now, self.celsius[name], plugged, self.percent[name], plugged, self.health[name]
+            self.now,
+            self.celsius[name],
+            plugged,
+            self.percent[name],
+            plugged and name not in self.full,
+            self.health[name],
         )
 
     def _obey(self, action: Action) -> None:
