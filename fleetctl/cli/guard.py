@@ -59,15 +59,15 @@ def _watch(app: App, dry_run: bool) -> int:
     from fleetctl.rack import load_rack
 
     with nullcontext() if dry_run else Kept(app.paths).alone():
-        rack = app.rack
+        rack, known = app.rack, None
         while True:
             _begin(rack, dry_run)
-            service = Service(rack, app.rack_file, app.paths, _say, dry=dry_run)
+            service = Service(rack, app.rack_file, app.paths, _say, dry=dry_run, before=known)
             ending = asyncio.run(service.run())
             if ending != "changed":
                 _say("ends; what is off stays off")
                 return ExitCode.INTERRUPTED if ending == "interrupted" else ExitCode.DONE
-            rack = load_rack(app.rack_file)
+            rack, known = load_rack(app.rack_file), service.memory
             _say("the rack file has changed")
 
 

@@ -6,10 +6,10 @@ actions again, which is what `guard --replay` lives by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from fleetctl.guard import calls, danger, fans, leaving, orders, switching
-from fleetctl.guard.actions import DRAIN, Action, Drain, Inputs, Undrain
+from fleetctl.guard.actions import DRAIN, Action, Drain, Facts, Inputs, Undrain
 from fleetctl.guard.layout import Layout, Turn
 from fleetctl.guard.memory import Memory, OutletMemory, PhoneMemory
 from fleetctl.power.outlets import LATCH_DRAIN
@@ -29,6 +29,8 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
     turn = Turn(layout, memory, now, inputs.facts, [])
     for name, why in inputs.clears.items():
         _clear(turn, name, why)
+    for name in layout.phones:
+        danger.keep_latch(turn, name)
     for outcome in inputs.outcomes:
         orders.answer(turn, outcome)
         calls.answer(turn, outcome)
@@ -48,6 +50,14 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
         _tell_latched(turn, name)
     turn.actions += calls.due(turn)
     return turn.actions
+
+
+def recall(layout: Layout, memory: Memory, now: float, facts: Mapping[str, Facts]) -> None:
+    """At a start: what the state knows of latches and memory does not."""
+    _adapt(layout, memory, now)
+    turn = Turn(layout, memory, now, facts, [])
+    for name in layout.phones:
+        danger.keep_latch(turn, name)
 
 
 def _adapt(layout: Layout, memory: Memory, now: float) -> None:
@@ -79,7 +89,7 @@ def _clear(turn: Turn, name: str, why: str) -> None:
         return
     turn.note(name, f"cleared by a person: {why}")
     phone, outlet = turn.phone(name), turn.layout.feeder.get(name)
-    phone.latch = None
+    phone.latch, phone.cleared = None, turn.now
     if phone.silent:
         phone.silent, phone.heard = False, turn.now  # from here on it is expected anew
     if outlet is not None:

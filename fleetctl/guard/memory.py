@@ -33,6 +33,7 @@ class PhoneMemory:
     latch: Latch | None = None
     silent: bool = False
     unfed: float = 0.0
+    cleared: float | None = None
     leaving: float | None = None
     problem: str | None = None
     asked: tuple[str, float] | None = None
@@ -163,6 +164,8 @@ class Memory:
                 phone.hot_since = then(phone.hot_since)
             if phone.latch is not None:
                 phone.latch.since = then(phone.latch.since)
+            if phone.cleared is not None:
+                phone.cleared = then(phone.cleared)
             if phone.leaving is not None:
                 phone.leaving = then(phone.leaving)
         for outlet in self.outlets.values():

@@ -16,15 +16,14 @@ from fleetctl.errors import FleetError
 from fleetctl.guard import words
 from fleetctl.guard.acting import Hands
 from fleetctl.guard.actions import Action, Facts, Inputs, Outcome, Sample
-from fleetctl.guard.core import decide
+from fleetctl.guard.core import decide, recall
 from fleetctl.guard.dry import Pretence
 from fleetctl.guard.journal import Journal
 from fleetctl.guard.kept import Kept
 from fleetctl.guard.layout import Layout
-from fleetctl.guard.memory import Latch, Memory
+from fleetctl.guard.memory import Memory
 from fleetctl.power import battery
 from fleetctl.power.battery import Battery
-from fleetctl.power.outlets import LATCH_DRAIN
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.loader import lock_file_of
 from fleetctl.remote import Fleet
@@ -60,13 +59,17 @@ class Clock:
 
 @dataclass
 class Service:
-    """One guard of one rack. `dry`: what is decided is only said."""
+    """One guard of one rack. `dry`: what is decided is only said, and nothing is written.
+
+    `before`: what the guard knew that ran here until now; None: what the disk has.
+    """
 
     rack: Rack
     rack_file: Path
     paths: RackPaths
     say: Callable[[str], None]
     dry: bool = False
+    before: Memory | None = None
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
@@ -93,7 +96,8 @@ class Service:
         async with Fleet(self.rack, self.paths) as fleet:
             hands = Hands(self.rack, self.rack_file, self.paths, fleet, self._tell, self.say)
             self.memory = await self._remember(hands)
-            self.journal.begin(self.memory.now, self.memory)
+            if not self.dry:
+                self.journal.begin(self.memory.now, self.memory)
             tasks = [asyncio.create_task(work) for work in self._work(fleet, hands)]
             try:
                 waiting: list[asyncio.Future[Any]] = [self._ending, *tasks]
@@ -124,23 +128,26 @@ class Service:
     # --- what comes in --------------------------------------------------------------------------
 
     async def _remember(self, hands: Hands) -> Memory:
-        """What was known at the last end. Where that is lost, drains still tell of latches."""
+        """What was known at the last end. Of latches drains tell too, should that be lost."""
         now = self.clock()
-        try:
-            memory = self.kept.load(now)
-        except InputError as problem:
-            memory = None
-            self.say(f"{problem}; put aside as {self.kept.put_aside()}")
+        memory = self._kept(now) or Memory(now)
         with suppress(StateError):
             self._facts = await hands.facts()
-        if memory is None:
-            memory = Memory(now)
-            latched = [n for n, f in self._facts.items() if LATCH_DRAIN in f.drains]
-            decide(self.layout, memory, now, Inputs())
-            for name in latched:
-                if name in memory.phones:
-                    memory.phones[name].latch = Latch("latched earlier; guard forgot why", now)
+        if self._pretence is not None:
+            for name, facts in self._facts.items():
+                self._pretence.adopt(name, facts)
+        recall(self.layout, memory, now, self._facts)
         return memory
+
+    def _kept(self, now: float) -> Memory | None:
+        if self.before is not None:
+            return Memory.from_document(self.before.document(), now)
+        try:
+            return self.kept.load(now)
+        except InputError as problem:
+            done = "left where it is" if self.dry else f"put aside as {self.kept.put_aside()}"
+            self.say(f"{problem}; {done}")
+            return None
 
     async def _ask(self, fleet: Fleet, name: str) -> None:
         """One phone again and again; the first time anywhere in the period, so that not all
@@ -227,7 +234,8 @@ class Service:
             self._wake.clear()
             now, inputs = self.clock(), self._collect()
             actions = decide(self.layout, self.memory, now, inputs)
-            self.journal.write(now, inputs, actions, self.memory)
+            if not self.dry:
+                self.journal.write(now, inputs, actions, self.memory)
             self._told("log", self.journal.problem)
             # Kept before it is done: whoever comes after knows what may have been begun.
             self._save(force=bool(actions or inputs.outcomes))

@@ -113,6 +113,38 @@ def test_a_latch_holds_until_a_person_clears_it() -> None:
     assert desk.drains["phone001"] == set()
 
 
+def test_a_latch_that_only_the_state_knows_of_holds() -> None:
+    """Memory was lost, or is older: whenever the state can be read, then or later."""
+    desk = Desk()
+    desk.go(10)
+    desk.drains["phone001"].add(LATCH_DRAIN)
+    said = desk.go(20)
+    assert "phone001: latched: latched earlier; guard forgot why" in said
+    assert desk.live["a"] is False
+    assert desk.drains["phone001"] == {LATCH_DRAIN}
+    assert calls(desk) == ["latched"]
+
+
+def test_the_drain_of_a_latch_that_a_person_cleared_is_lifted_after_a_restart_too() -> None:
+    desk = Desk()
+    desk.celsius["phone001"] = 51.0
+    desk.go(10)
+    desk.celsius["phone001"] = 30.0
+    desk.obeys = False
+    desk.go(2, phone001="new battery")
+    assert LATCH_DRAIN in desk.drains["phone001"]
+    desk.restart()
+    desk.obeys = True
+    desk.go(20)
+    assert desk.drains["phone001"] == set()
+    assert desk.memory.phones["phone001"].latch is None
+
+    desk.go(20)
+    desk.drains["phone001"].add(LATCH_DRAIN)  # of a later latch, which memory did not keep
+    desk.go(5)
+    assert desk.memory.phones["phone001"].latch is not None
+
+
 def test_a_cleared_phone_gets_power_once_it_says_itself_that_it_is_well() -> None:
     desk = Desk(percent=(50.0, 20.0, 20.0))
     desk.celsius["phone002"] = 51.0
