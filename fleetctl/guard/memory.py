@@ -100,6 +100,8 @@ class Memory:
     outlets: dict[str, OutletMemory] = field(default_factory=dict)
     fans: dict[str, bool] = field(default_factory=dict)
     """Whether a fan was last told to run."""
+    fans_told: dict[str, float] = field(default_factory=dict)
+    """When it was last told anything."""
     orders: dict[str, Order] = field(default_factory=dict)
     calls: dict[str, OpenCall] = field(default_factory=dict)
     called: int = 0
@@ -133,6 +135,7 @@ class Memory:
                 phones={name: _phone(each) for name, each in kept["phones"].items()},
                 outlets={name: OutletMemory(**each) for name, each in kept["outlets"].items()},
                 fans={name: bool(on) for name, on in kept["fans"].items()},
+                fans_told={name: float(at) for name, at in kept.get("fans_told", {}).items()},
                 orders={key: Order(**each) for key, each in kept["orders"].items()},
                 calls={key: OpenCall(**each) for key, each in kept["calls"].items()},
                 called=int(kept.get("called", 0)),
@@ -170,6 +173,7 @@ class Memory:
                 phone.leaving = then(phone.leaving)
         for outlet in self.outlets.values():
             outlet.switched = then(outlet.switched)
+        self.fans_told = {name: then(moment) for name, moment in self.fans_told.items()}
         for order in self.orders.values():
             order.first = then(order.first)
         for call in self.calls.values():
