@@ -22,6 +22,8 @@ from fleetctl.guard.journal import Journal
 from fleetctl.guard.kept import Kept
 from fleetctl.guard.layout import Layout
 from fleetctl.guard.memory import Memory
+from fleetctl.guard.record import Record
+from fleetctl.guard.watchdog import alive
 from fleetctl.power import battery
 from fleetctl.power.battery import Battery
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
@@ -40,7 +42,9 @@ NEAR_SECONDS = 3.0
 """Between two looks at a phone that is hot."""
 
 FACTS_SECONDS = 0.5
-SAVE_SECONDS = 15.0
+DISK_SECONDS = 2.0
+"""So long what is decided waits to be on the disk first."""
+
 RACK_SECONDS = 5.0
 STATE_TROUBLE_SECONDS = 60.0
 
@@ -75,7 +79,8 @@ class Service:
     def __post_init__(self) -> None:
         self.kept = Kept(self.paths)
         self.layout = Layout.of_rack(self.rack)
-        self.journal = Journal(self.kept.log, self.rack.guard.warn_celsius)
+        journal = Journal(self.kept.log, self.rack.guard.warn_celsius)
+        self.record = Record(self.kept, journal, self._told, DISK_SECONDS)
         self.memory = Memory(self.clock())
         self._samples: dict[str, Sample] = {}
         self._problems: dict[str, str] = {}
@@ -84,7 +89,6 @@ class Service:
         self._wake = asyncio.Event()
         self._ending: asyncio.Future[Ending] | None = None
         self._pretence = Pretence(self.layout) if self.dry else None
-        self._saved = 0.0
         self._trouble: dict[str, str] = {}
 
     async def run(self) -> Ending:
@@ -97,7 +101,7 @@ class Service:
             hands = Hands(self.rack, self.rack_file, self.paths, fleet, self._tell, self.say)
             self.memory = await self._remember(hands)
             if not self.dry:
-                self.journal.begin(self.memory.now, self.memory)
+                await self.record.begin(self.memory.now, self.memory)
             tasks = [asyncio.create_task(work) for work in self._work(fleet, hands)]
             try:
                 waiting: list[asyncio.Future[Any]] = [self._ending, *tasks]
@@ -111,8 +115,8 @@ class Service:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await hands.close()
-                self._save(force=True)
-                self.journal.close()
+                if not self.dry:
+                    await self.record.end(self.memory)
 
     def _work(self, fleet: Fleet, hands: Hands) -> Iterator[Coroutine[Any, Any, None]]:
         yield self._decide(hands)
@@ -145,9 +149,16 @@ class Service:
         try:
             return self.kept.load(now)
         except InputError as problem:
-            done = "left where it is" if self.dry else f"put aside as {self.kept.put_aside()}"
-            self.say(f"{problem}; {done}")
+            self.say(f"{problem}; {self._put_aside()}")
             return None
+
+    def _put_aside(self) -> str:
+        if self.dry:
+            return "it is left where it is"
+        try:
+            return f"put aside as {self.kept.put_aside()}"
+        except OSError as problem:
+            return f"it cannot be put aside: {problem.strerror}"
 
     async def _ask(self, fleet: Fleet, name: str) -> None:
         """One phone again and again; the first time anywhere in the period, so that not all
@@ -234,11 +245,9 @@ class Service:
             self._wake.clear()
             now, inputs = self.clock(), self._collect()
             actions = decide(self.layout, self.memory, now, inputs)
-            if not self.dry:
-                self.journal.write(now, inputs, actions, self.memory)
-            self._told("log", self.journal.problem)
             # Kept before it is done: whoever comes after knows what may have been begun.
-            self._save(force=bool(actions or inputs.outcomes))
+            if not self.dry:
+                await self.record.keep(now, inputs, actions, self.memory)
             for action in actions:
                 self._show(action)
                 if self._pretence is not None:
@@ -248,6 +257,7 @@ class Service:
             for outcome in inputs.outcomes:
                 if not outcome.ok:
                     self.say(f"{outcome.key}: {outcome.said}")
+            alive()
 
     def _collect(self) -> Inputs:
         inputs = Inputs(
@@ -264,16 +274,6 @@ class Service:
 
     def _show(self, action: Action) -> None:
         self.say(words.sentence(action))
-
-    def _save(self, force: bool) -> None:
-        if self.dry or (not force and self.clock() - self._saved < SAVE_SECONDS):
-            return
-        try:
-            self.kept.save(self.memory)
-            self._saved = self.clock()
-            self._told("memory", None)
-        except OSError as problem:
-            self._told("memory", f"{self.kept.folder}: {problem.strerror}")
 
     def _told(self, what: str, problem: str | None) -> None:
         """Say once what does not work, and once that it works again."""

@@ -54,7 +54,7 @@ def latched(paths: RackPaths) -> Memory:
     desk.go(20)
     kept = Kept(paths)
     kept.make()
-    kept.save(desk.memory)
+    kept.save(desk.memory.to_json())
     return desk.memory
 
 
@@ -88,7 +88,7 @@ def test_status_says_of_which_calls_nobody_has_heard(paths: RackPaths) -> None:
     memory = latched(paths)
     (call,) = memory.calls.values()
     call.reached, call.said, call.tries = False, "exit code 1: no route", 7
-    Kept(paths).save(memory)
+    Kept(paths).save(memory.to_json())
     (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
     assert line.endswith("(tried 7 times: exit code 1: no route)")
 
@@ -98,7 +98,7 @@ def test_a_guard_watches_whose_clock_is_not_this_machines(paths: RackPaths) -> N
     desk = Desk()
     desk.go(20)
     Kept(paths).make()
-    Kept(paths).save(desk.memory)
+    Kept(paths).save(desk.memory.to_json())
     with Kept(paths).alone():
         done = status()
         document = json.loads(guard("status", "-o", "json").stdout)

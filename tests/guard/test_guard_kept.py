@@ -35,7 +35,7 @@ def test_a_memory_comes_back_as_it_was(kept: Kept) -> None:
     desk.celsius |= {"phone001": 51.0, "phone002": 52.0, "phone003": 45.5}
     desk.go(30)
     assert desk.memory.orders
-    kept.save(desk.memory)
+    kept.save(desk.memory.to_json())
     again = kept.load(desk.now)
     assert again is not None
     for order in desk.memory.orders.values():
@@ -117,7 +117,7 @@ def test_no_damage_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, d
 def test_when_it_was_kept_is_told_by_this_machines_clock(kept: Kept) -> None:
     """Guard's own clock does not follow when this machine's is set."""
     assert kept.saved(1000.0) is None
-    kept.save(Memory(5.0))
+    kept.save(Memory(5.0).to_json())
     os.utime(kept.folder / "memory.json", (990.0, 990.0))
     assert kept.saved(1000.0) == 990.0
     assert kept.saved(989.0) == 989.0, "it may be kept anew while it is looked at"
@@ -132,6 +132,12 @@ def test_one_guard_a_rack(kept: Kept) -> None:
         with pytest.raises(GuardRuns, match=f"process {os.getpid()}"), other.alone():
             pass
     assert kept.owner() is None
+
+
+def test_a_guard_starts_though_the_disk_is_full(kept: Kept) -> None:
+    (kept.folder / "lock").symlink_to("/dev/full")
+    with kept.alone():
+        assert kept.owner() == 0, "which process it is nobody knows"
 
 
 def test_what_persons_leave_is_taken_once(kept: Kept) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -248,6 +249,37 @@ def test_a_call_that_reaches_nobody_is_said_and_kept(lab: Lab) -> None:
 def _reached(lab: Lab) -> list[bool]:
     memory = Kept(lab.paths).load(time.time())
     return [call.reached for call in memory.calls.values()] if memory else []
+
+
+def test_a_disk_that_hangs_holds_up_no_cut(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "DISK_SECONDS", 0.1)
+    works = threading.Event()
+    save = Kept.save
+
+    def slow(self: Kept, text: str) -> None:
+        works.wait(60)
+        save(self, text)
+
+    monkeypatch.setattr(Kept, "save", slow)
+    Phones.celsius["phone001"] = 51.0
+
+    def cut() -> bool:
+        done = (lab.folder / "phone001").exists() and lab.heard("the disk does not answer")
+        if done:
+            works.set()
+        return done
+
+    lab.guard(cut)
+    assert (lab.folder / "phone001").read_text() == "off"
+    memory = Kept(lab.paths).load(time.time())
+    assert memory is not None
+    assert memory.phones["phone001"].latch is not None
+
+
+def test_systemd_is_told_of_every_decision(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(service, "alive", lambda: told.append(1))
+    lab.guard(lambda: len(told) > 2)
 
 
 def test_it_takes_up_another_rack_file_and_not_one_with_mistakes(
