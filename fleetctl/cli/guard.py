@@ -17,6 +17,7 @@ from fleetctl.errors import ExitCode
 if TYPE_CHECKING:
     from fleetctl.guard.layout import Layout
     from fleetctl.guard.memory import Memory, OpenCall
+    from fleetctl.rack import Rack
 
 CLEAR_LIMIT_SECONDS = 5.0
 LATE_SECONDS = 60.0
@@ -56,19 +57,44 @@ def _watch(app: App, dry_run: bool) -> int:
 
     from fleetctl.guard.kept import Kept
     from fleetctl.guard.service import Service
-    from fleetctl.rack import load_rack
+    from fleetctl.rack import RackPaths
 
-    with nullcontext() if dry_run else Kept(app.paths).alone():
-        rack, known = app.rack, None
+    rack, known = _rack_to_watch(app.rack_file, dry_run), None
+    paths = RackPaths(rack.name)
+    paths.ensure()
+    with nullcontext() if dry_run else Kept(paths).alone():
         while True:
             _begin(rack, dry_run)
-            service = Service(rack, app.rack_file, app.paths, _say, dry=dry_run, before=known)
+            service = Service(rack, app.rack_file, paths, _say, dry=dry_run, before=known)
             ending = asyncio.run(service.run())
             if ending != "changed":
                 _say("ends; what is off stays off")
                 return ExitCode.INTERRUPTED if ending == "interrupted" else ExitCode.DONE
-            rack, known = load_rack(app.rack_file), service.memory
+            rack, known = _rack_to_watch(app.rack_file, dry_run), service.memory
             _say("the rack file has changed")
+
+
+def _rack_to_watch(rack_file: Path, dry_run: bool) -> Rack:
+    """The rack file's; where that has mistakes, what it said when it last had none. Who only looks
+    on is told of them."""
+    from fleetctl.errors import FleetError
+    from fleetctl.guard import last_good
+    from fleetctl.rack import load_rack
+
+    try:
+        rack = load_rack(rack_file)
+    except FleetError as problem:
+        before = None if dry_run else last_good.load(rack_file)
+        if before is None:
+            raise
+        _say(f"the rack file has mistakes, guard goes by what it was before: {problem}")
+        return before
+    try:
+        if not dry_run:
+            last_good.keep(rack_file, rack.name)
+    except OSError as problem:
+        _say(f"no copy of the rack file could be kept: {problem}")
+    return rack
 
 
 def _say(text: str) -> None:
