@@ -155,8 +155,8 @@ def status(app: App, output: str) -> int:
             map(_row, phones),
         )
         for call in memory.calls.values():
-            unheard = "" if call.reached or not call.tries else f" ({_unheard(call)})"
-            text = f"! {call.what}: {call.message}{unheard}"
+            unheard = app.rack.guard.call and call.tries and not call.reached
+            text = f"! {call.what}: {call.message}" + (f" ({_unheard(call)})" if unheard else "")
             progress().print(text, markup=False, soft_wrap=True)
     if owner is None or late_seconds > LATE_SECONDS:
         progress().print("! no guard watches this rack: start `fleetctl guard`")

@@ -214,10 +214,10 @@ class Service:
 
     async def _watch_rack_file(self) -> None:
         """A rack file that is in order and has changed is taken up; one with mistakes is not."""
-        before = self._stamp()
+        before = await asyncio.to_thread(self._stamp)
         while True:
             await asyncio.sleep(RACK_SECONDS)
-            if (now := self._stamp()) == before:
+            if (now := await asyncio.to_thread(self._stamp)) == before:
                 continue
             before = now
             try:

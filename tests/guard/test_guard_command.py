@@ -86,11 +86,14 @@ def test_status_shows_what_is_cut_off_and_whom_guard_calls(paths: RackPaths) -> 
     assert [call["what"] for call in document["calls"]] == ["latched"]
 
 
-def test_status_says_of_which_calls_nobody_has_heard(paths: RackPaths) -> None:
+def test_status_says_of_which_calls_nobody_has_heard(paths: RackPaths, tmp_path: Path) -> None:
     memory = latched(paths)
     (call,) = memory.calls.values()
     call.reached, call.said, call.tries = False, "exit code 1: no route", 7
     Kept(paths).save(memory.to_json())
+    (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
+    assert not line.endswith(")"), "it is called for in the log alone"
+    (tmp_path / "rack.yml").write_text(RACK + "guard: {call: [page]}\n")
     (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
     assert line.endswith("(tried 7 times: exit code 1: no route)")
 

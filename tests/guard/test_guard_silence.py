@@ -139,6 +139,19 @@ def test_a_silent_phone_is_not_charged_unseen_because_its_neighbour_is_low() -> 
     assert [each.on for each in desk.said(Switch) if each.outlet == "strip"] == [True, False]
 
 
+def test_a_cut_for_charging_that_failed_is_tried_again_when_its_phone_falls_silent() -> None:
+    desk = Desk(percent=(60.0, 50.0, 50.0))
+    desk.broken.add("a")
+    desk.go(1)
+    desk.mute.add("phone001")
+    desk.go(120)
+    assert calls(desk) == ["unverified"]
+    desk.broken.clear()
+    desk.go(120)
+    assert desk.live["a"] is False
+    assert calls(desk) == ["unverified", "silent"]
+
+
 def test_an_outlet_that_is_switched_on_by_hand_gives_its_phone_time_to_start() -> None:
     desk = Desk()
     desk.live["strip"] = False
