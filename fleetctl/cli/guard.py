@@ -16,7 +16,8 @@ from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.guard.layout import Layout
-    from fleetctl.guard.memory import Memory
+    from fleetctl.guard.memory import Memory, OpenCall
+    from fleetctl.rack import Rack
 
 CLEAR_LIMIT_SECONDS = 5.0
 LATE_SECONDS = 60.0
@@ -56,19 +57,44 @@ def _watch(app: App, dry_run: bool) -> int:
 
     from fleetctl.guard.kept import Kept
     from fleetctl.guard.service import Service
-    from fleetctl.rack import load_rack
+    from fleetctl.rack import RackPaths
 
-    with nullcontext() if dry_run else Kept(app.paths).alone():
-        rack = app.rack
+    rack, known = _rack_to_watch(app.rack_file, dry_run), None
+    paths = RackPaths(rack.name)
+    paths.ensure()
+    with nullcontext() if dry_run else Kept(paths).alone():
         while True:
             _begin(rack, dry_run)
-            service = Service(rack, app.rack_file, app.paths, _say, dry=dry_run)
+            service = Service(rack, app.rack_file, paths, _say, dry=dry_run, before=known)
             ending = asyncio.run(service.run())
             if ending != "changed":
                 _say("ends; what is off stays off")
                 return ExitCode.INTERRUPTED if ending == "interrupted" else ExitCode.DONE
-            rack = load_rack(app.rack_file)
+            rack, known = _rack_to_watch(app.rack_file, dry_run), service.memory
             _say("the rack file has changed")
+
+
+def _rack_to_watch(rack_file: Path, dry_run: bool) -> Rack:
+    """The rack file's; where that has mistakes, what it said when it last had none. Who only looks
+    on is told of them."""
+    from fleetctl.errors import FleetError
+    from fleetctl.guard import last_good
+    from fleetctl.rack import load_rack
+
+    try:
+        rack = load_rack(rack_file)
+    except FleetError as problem:
+        before = None if dry_run else last_good.load(rack_file)
+        if before is None:
+            raise
+        _say(f"the rack file has mistakes, guard goes by what it was before: {problem}")
+        return before
+    try:
+        if not dry_run:
+            last_good.keep(rack_file, rack.name)
+    except OSError as problem:
+        _say(f"no copy of the rack file could be kept: {problem}")
+    return rack
 
 
 def _say(text: str) -> None:
@@ -111,14 +137,17 @@ def status(app: App, output: str) -> int:
     from fleetctl.guard.memory import Memory
 
     kept = Kept(app.paths)
-    now = time.time()
-    memory = kept.load(now) or Memory(now)
+    today = time.time()
+    memory = kept.load(today) or Memory(today)
+    saved = kept.saved(today)
+    late_seconds = 0.0 if saved is None else today - saved
+    now = memory.now + late_seconds  # by guard's clock, which does not follow when ours is set
     owner = kept.owner()
     layout = Layout.of_rack(app.rack)
     phones = [_phone(layout, memory, name, now) for name in layout.phones]
     if output == "json":
         calls = [asdict(call) for call in memory.calls.values()]
-        decided = {"process": owner, "decided_seconds": round(now - memory.now, 1)}
+        decided = {"process": owner, "decided_seconds": round(late_seconds, 1)}
         print_json({"rack": app.rack.name, **decided, "phones": phones, "calls": calls})
     else:
         print_table(
@@ -126,11 +155,19 @@ def status(app: App, output: str) -> int:
             map(_row, phones),
         )
         for call in memory.calls.values():
-            progress().print(f"! {call.what}: {call.message}", markup=False, soft_wrap=True)
-    if owner is None or now - memory.now > LATE_SECONDS:
+            unheard = app.rack.guard.call and call.tries and not call.reached
+            text = f"! {call.what}: {call.message}" + (f" ({_unheard(call)})" if unheard else "")
+            progress().print(text, markup=False, soft_wrap=True)
+    if owner is None or late_seconds > LATE_SECONDS:
         progress().print("! no guard watches this rack: start `fleetctl guard`")
         return ExitCode.FAILED
     return ExitCode.SOME_PHONES_FAILED if memory.calls else ExitCode.DONE
+
+
+def _unheard(call: OpenCall) -> str:
+    """Of a call of which nothing proves that it has reached anybody."""
+    times = "once" if call.tries == 1 else f"{call.tries} times"
+    return f"tried {times}: {call.said or 'nothing proves that somebody was reached'}"
 
 
 def _phone(layout: Layout, memory: Memory, name: str, now: float) -> dict[str, Any]:
@@ -221,7 +258,7 @@ def _concerns(app: App, memory: Memory, name: str) -> bool:
     phone = memory.phones.get(name)
     power = memory.outlets.get(outlet_of(app.rack.outlets).get(name, ""))
     return (
-        (phone is not None and phone.latch is not None)
+        (phone is not None and (phone.latch is not None or phone.silent))
         or (power is not None and power.distrust is not None)
         or any(call.phone == name for call in memory.calls.values())
     )

@@ -105,12 +105,17 @@ class Blow:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a person. `what` is the section of docs/runbooks/guard.md."""
+    """Call a person. `what` is the section of docs/runbooks/guard.md; no two have one `number`."""
 
     kind: ClassVar[str] = "call"
     what: str
     phones: tuple[str, ...]
     message: str
+    number: int
+
+    @property
+    def key(self) -> str:
+        return f"call:{self.number}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,22 +6,20 @@ actions again, which is what `guard --replay` lives by.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from fleetctl.guard import danger, fans, leaving, orders, switching
-from fleetctl.guard.actions import DRAIN, Action, Call, Drain, Inputs, Undrain
+from fleetctl.guard import calls, danger, fans, leaving, orders, switching
+from fleetctl.guard.actions import DRAIN, Action, Drain, Facts, Inputs, Undrain
 from fleetctl.guard.layout import Layout, Turn
-from fleetctl.guard.memory import Memory, OpenCall, OutletMemory, PhoneMemory
+from fleetctl.guard.memory import Memory, OutletMemory, PhoneMemory
 from fleetctl.power.outlets import LATCH_DRAIN
 
 LONGEST_GAP_SECONDS = 30.0
 """After a longer pause between decisions it was guard that did not listen, not the phones."""
 
-PATIENT_SECONDS = 8.0
-"""Calls for phones that are silent wait so long for others, since a switch may have died."""
 
-PATIENT = ("silent",)
-MOST_IN_A_CALL = 3
+OF_OUTLETS = ("power-not-cut", "power-not-given", "unverified")
+"""Calls that are for all phones of an outlet, whichever they name."""
 
 
 def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[Action]:
@@ -31,8 +29,11 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
     turn = Turn(layout, memory, now, inputs.facts, [])
     for name, why in inputs.clears.items():
         _clear(turn, name, why)
+    for name in layout.phones:
+        danger.keep_latch(turn, name)
     for outcome in inputs.outcomes:
         orders.answer(turn, outcome)
+        calls.answer(turn, outcome)
     for name, problem in inputs.problems.items():
         if name in memory.phones:
             memory.phones[name].problem = problem
@@ -47,12 +48,25 @@ def decide(layout: Layout, memory: Memory, now: float, inputs: Inputs) -> list[A
     orders.drive(turn)
     for name in layout.phones:
         _tell_latched(turn, name)
-    turn.actions += _calls(turn)
+    turn.actions += calls.due(turn)
     return turn.actions
 
 
+def recall(layout: Layout, memory: Memory, now: float, facts: Mapping[str, Facts]) -> None:
+    """At a start: what the state knows of latches and memory does not."""
+    _adapt(layout, memory, now)
+    turn = Turn(layout, memory, now, facts, [])
+    for name in layout.phones:
+        danger.keep_latch(turn, name)
+
+
 def _adapt(layout: Layout, memory: Memory, now: float) -> None:
-    """Phones and outlets come and go with the rack file. Latches of those that went are kept."""
+    """Phones and outlets come and go with the rack file. Latches of those that went are kept;
+    nobody is called for them, and should they come back they are expected from then on."""
+    for name in memory.phones.keys() - set(layout.phones):
+        memory.phones[name].silent, memory.phones[name].heard = False, now
+    for key in [key for key, call in memory.calls.items() if call.phone not in layout.phones]:
+        del memory.calls[key]
     for name in layout.phones:
         if name not in memory.phones:
             memory.phones[name] = PhoneMemory(heard=now)
@@ -74,20 +88,23 @@ def _clear(turn: Turn, name: str, why: str) -> None:
     if name not in turn.memory.phones:
         return
     turn.note(name, f"cleared by a person: {why}")
-    turn.phone(name).latch = None
-    outlet = turn.layout.feeder.get(name)
+    phone, outlet = turn.phone(name), turn.layout.feeder.get(name)
+    phone.latch, phone.cleared = None, turn.now
+    if phone.silent:
+        phone.silent, phone.heard = False, turn.now  # from here on it is expected anew
     if outlet is not None:
         turn.memory.outlets[outlet].distrust = None
         turn.memory.outlets[outlet].switched = 0.0  # a person need not wait for an hour
-    for key in (f"kill:{name}", f"switch:{outlet}"):
+    fans = [f"fan:{fan.name}" for fan in turn.layout.fans.values() if name in fan.phones]
+    for key in (f"kill:{name}", f"stop:{turn.run(name)}", f"switch:{outlet}", *fans):
         if (order := turn.memory.orders.get(key)) is not None:
             # What fails from here on is news, and the hub may have been mended: at once again.
             order.first, order.told = turn.now, False
             order.tries, order.sent, order.answered = 0, None, None
-    for each in turn.layout.beside(name):
-        if turn.phone(each).latch is None:
-            for key in [key for key, call in turn.memory.calls.items() if call.phone == each]:
-                del turn.memory.calls[key]
+    for key, call in list(turn.memory.calls.items()):
+        beside = call.what in OF_OUTLETS and call.phone in turn.layout.beside(name)
+        if (call.phone == name or beside) and turn.phone(call.phone).latch is None:
+            del turn.memory.calls[key]
 
 
 def _order(turn: Turn) -> None:
@@ -158,24 +175,3 @@ def _tell_latched(turn: Turn, name: str) -> None:
         )
     elif not turn.memory.outlets[feeder].on and f"switch:{feeder}" not in turn.memory.orders:
         turn.call("latched", name, f"{name}: {latch.why}; its power is cut; {clear}")
-
-
-def _calls(turn: Turn) -> Iterator[Call]:
-    """Calls that are due, those of one kind together."""
-    waiting: dict[str, list[OpenCall]] = {}
-    for call in turn.memory.calls.values():
-        if not call.sent:
-            waiting.setdefault(call.what, []).append(call)
-    for what, calls in waiting.items():
-        patient = what in PATIENT and turn.now - calls[0].since < PATIENT_SECONDS
-        if patient:
-            continue
-        for call in calls:
-            call.sent = True
-        more = len(calls) - MOST_IN_A_CALL
-        text = "; ".join(call.message for call in calls[:MOST_IN_A_CALL])
-        yield Call(
-            what,
-            tuple(call.phone for call in calls),
-            text + (f"; and {more} phones more" if more > 0 else ""),
-        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleetctl.guard.actions import Sample
 from fleetctl.guard.layout import Turn
 from fleetctl.guard.memory import Latch, Order, PhoneMemory
+from fleetctl.power.outlets import LATCH_DRAIN
 from fleetctl.rack import GuardLimits
 
 WARM, HOT = 1, 2
@@ -16,6 +17,9 @@ STOP_AFTER_SECONDS = 60.0
 
 CALL_WHEN_HOT_SECONDS = 600.0
 """A phone that stays hot without job and charger is in the wrong place."""
+
+LIFTED_SECONDS = 10.0
+"""So long after a clear the state may not show yet that there was a drain to lift."""
 
 
 def fatal(sample: Sample, limits: GuardLimits) -> str | None:
@@ -54,9 +58,21 @@ def take(turn: Turn, name: str, sample: Sample) -> None:
 
 def latch(turn: Turn, name: str, why: str) -> None:
     """From here on its power is off and it takes no jobs until a person clears it."""
-    turn.phone(name).latch = Latch(why, turn.now)
+    turn.phone(name).latch, turn.phone(name).cleared = Latch(why, turn.now), None
     turn.note(name, f"latched: {why}")
     turn.order(f"kill:{name}", Order(why, turn.now))
+
+
+def keep_latch(turn: Turn, name: str) -> None:
+    """The drain of a latch that no person has cleared is one, whatever memory says: that may be
+    lost or older, since a disk was full."""
+    phone = turn.phone(name)
+    drained = LATCH_DRAIN in turn.drains(name)
+    if phone.latch is None and phone.cleared is None and drained:
+        latch(turn, name, "latched earlier; guard forgot why")
+    elif phone.cleared is not None and name in turn.facts and not drained:
+        # The state shows late what was asked of it.
+        phone.cleared = None if turn.now - phone.cleared > LIFTED_SECONDS else phone.cleared
 
 
 def _heat(turn: Turn, name: str, phone: PhoneMemory, sample: Sample) -> None:
@@ -75,13 +91,26 @@ def _heat(turn: Turn, name: str, phone: PhoneMemory, sample: Sample) -> None:
 
 def listen(turn: Turn, name: str) -> None:
     """Whether a phone that may be charging, or computes, has said nothing for too long."""
-    phone, limits = turn.phone(name), turn.limits
-    if phone.silent or turn.now - phone.heard <= limits.silent_seconds:
-        return
-    if phone.sample is not None and not phone.sample.plugged and turn.run(name) is None:
-        return
-    phone.silent = True
-    turn.note(name, "tells nothing of its battery while it may be charging, or computes")
+    phone = turn.phone(name)
+    if not phone.silent and _is_silent(turn, name, phone):
+        phone.silent = True
+        turn.note(name, "tells nothing of its battery while it may be charging, or computes")
+    if phone.silent:
+        _tell_silent(turn, name, phone)
+
+
+def _is_silent(turn: Turn, name: str, phone: PhoneMemory) -> bool:
+    """One that computes is expected all the time, an idle one for as long as it may be fed."""
+    feeder, heard = turn.layout.feeder.get(name), phone.heard
+    if turn.run(name) is None and phone.sample is not None and not phone.sample.plugged:
+        if feeder is None or not turn.memory.outlets[feeder].on:
+            phone.unfed = turn.now
+            return False
+        heard = max(heard, phone.unfed)  # it had no power until then, and may have to start
+    return turn.now - heard > turn.limits.silent_seconds
+
+
+def _tell_silent(turn: Turn, name: str, phone: PhoneMemory) -> None:
     way = (
         "its power is cut, which nothing proves"
         if name in turn.layout.feeder
@@ -91,8 +120,8 @@ def listen(turn: Turn, name: str) -> None:
     turn.call(
         "silent",
         name,
-        f"{name} has told nothing of its battery for {limits.silent_seconds / 60:.0f} min while it "
-        f"may be charging, or computes{reason}; {way}",
+        f"{name} has told nothing of its battery for {turn.limits.silent_seconds / 60:.0f} min "
+        f"while it may be charging, or computes{reason}; {way}",
     )
 
 

@@ -9,6 +9,7 @@ from fleetctl.guard.actions import (
     DRAIN,
     Action,
     Blow,
+    Call,
     Drain,
     Facts,
     Inputs,
@@ -43,7 +44,7 @@ class Pretence:
                 self._drains.setdefault(action.phone, set()).add(action.who)
             case Undrain():
                 self._drains.setdefault(action.phone, set()).discard(action.who)
-            case Kill() | Switch() | Blow():
+            case Kill() | Switch() | Blow() | Call():
                 self._coming.append((now + TAKES_SECONDS, Outcome(action.key, True, "pretended")))
             case Stop():
                 self._stopped.add(action.run)

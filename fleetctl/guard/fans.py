@@ -13,16 +13,25 @@ ON_BELOW_WARN_CELSIUS = 3.0
 OFF_BELOW_WARN_CELSIUS = 6.0
 TRIES = 3
 
+RUN_AGAIN_SECONDS = 600.0
+"""A fan that runs is told so again, since its plug may have started anew and be off."""
+
+REST_AGAIN_SECONDS = 3600.0
+"""One that rests is told so again: running for nothing hurries nobody."""
+
 
 def settle(turn: Turn, fan: Outlet) -> None:
-    """Order a fan to run or to rest, when that is another thing than it was told last."""
+    """Order a fan to run or to rest, when that is another thing than it was told last, or long
+    ago."""
     wanted = _wanted(turn, fan)
     key = f"fan:{fan.name}"
     order = turn.memory.orders.get(key)
     if order is not None and order.on is not wanted[0]:
         del turn.memory.orders[key]
         order = None
-    if order is None and turn.memory.fans.get(fan.name) is not wanted[0]:
+    pause = RUN_AGAIN_SECONDS if wanted[0] else REST_AGAIN_SECONDS
+    is_old = turn.now - turn.memory.fans_told.get(fan.name, 0.0) > pause
+    if order is None and (is_old or turn.memory.fans.get(fan.name) is not wanted[0]):
         turn.memory.orders[key] = Order(wanted[1], turn.now, safety=False, on=wanted[0])
 
 
@@ -46,7 +55,7 @@ def drive(turn: Turn, key: str, order: Order, name: str, is_due: bool) -> None:
     if name not in turn.layout.fans or (order.answered is not None and order.ok):
         del turn.memory.orders[key]
         if name in turn.layout.fans:
-            turn.memory.fans[name] = order.on
+            turn.memory.fans[name], turn.memory.fans_told[name] = order.on, turn.now
             turn.settled("fan", turn.layout.fans[name].phones[0])
         return
     if is_due:

@@ -48,8 +48,15 @@ class Journal:
         """A guard starts, with this memory."""
         self._append(now, [], memory, starts=True)
 
-    def write(self, now: float, inputs: Inputs, actions: Iterable[Action], memory: Memory) -> None:
-        """The lines of one decision. `memory` is that after it, for the start of a day."""
+    def begins(self, now: float) -> bool:
+        """Whether what is written now begins a day, or a file after trouble with the last."""
+        return self._file is None or _day(now) != self._day
+
+    def write(
+        self, now: float, inputs: Inputs, actions: Iterable[Action], memory: Memory | None
+    ) -> None:
+        """The lines of one decision. `memory` is that after it, where that `begins` a day; without
+        it nothing is written then."""
         lines = [*self._inputs(now, inputs), *(as_line(action, now) for action in actions)]
         if not lines and now - self._beat >= BEAT_SECONDS:
             lines = [{"time": now}]
@@ -100,17 +107,18 @@ class Journal:
         )
 
     def _append(
-        self, now: float, lines: list[dict[str, Any]], memory: Memory, starts: bool = False
+        self, now: float, lines: list[dict[str, Any]], memory: Memory | None, starts: bool = False
     ) -> None:
-        day = time.strftime("%Y-%m-%d", time.gmtime(now))
         self._beat = now
         try:
-            if self._file is None or day != self._day:
+            if self.begins(now):
+                if memory is None:
+                    return
                 # What led to this memory belongs to the day that ends, if there is one.
                 if self._file is not None:
                     self._put(lines)
                     lines = []
-                self._open(day)
+                self._open(_day(now))
                 lines = [*lines, self._start(now, memory, starts)]
             self._put(lines)
             self.problem = None
@@ -134,6 +142,10 @@ class Journal:
         if self._file is not None:
             self._file.write("".join(json.dumps(_short(line)) + "\n" for line in lines))
             self._file.flush()
+
+
+def _day(now: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(now))
 
 
 def _facts(facts: Facts) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,8 @@ from fleetctl.errors import ExitCode, FleetError
 from fleetctl.guard.memory import Memory
 from fleetctl.rack import InputError, RackPaths
 from fleetctl.rack.files import write_atomic
+
+JITTER_SECONDS = 60.0
 
 
 class GuardRuns(FleetError):
@@ -49,13 +51,14 @@ class Kept:
                     f"another guard (process {self.owner() or 'unknown'}) watches this rack; "
                     "`fleetctl guard status` shows what it does"
                 ) from None
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            with suppress(OSError):  # a full disk: whose lock it is, nobody need know
+                file.truncate(0)
+                os.write(file.fileno(), str(os.getpid()).encode())
             try:
                 yield
             finally:
-                file.truncate(0)
+                with suppress(OSError):
+                    file.truncate(0)
 
     def owner(self) -> int | None:
         """The process that is the guard now; None if there is none."""
@@ -64,7 +67,7 @@ class Kept:
                 try:
                     fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    text = file.read().strip()
+                    text = file.read(32).strip()
                     return int(text) if text.isdigit() else 0
         except FileNotFoundError:
             return None
@@ -83,9 +86,21 @@ class Kept:
         except InputError as problem:
             raise InputError(f"{self._memory}: {problem}") from None
 
-    def save(self, memory: Memory) -> None:
-        """Raises OSError; the old one stays then."""
-        write_atomic(self._memory, memory.to_json(), mode=0o600)
+    def save(self, memory: str) -> None:
+        """Keep what `Memory.to_json` gave. Raises OSError; the old one stays then."""
+        write_atomic(self._memory, memory, mode=0o600)
+
+    def saved(self, now: float) -> float | None:
+        """When guard last kept what it knows; None if it never did.
+
+        By this machine's clock, as `now` is: guard's own goes on evenly when that is set. 0 for a
+        time well after `now`: a guard that runs keeps it anew within seconds.
+        """
+        try:
+            moment = self._memory.stat().st_mtime
+        except OSError:
+            return None
+        return min(moment, now) if moment <= now + JITTER_SECONDS else 0.0
 
     def put_aside(self) -> Path:
         """Move a damaged memory out of the way."""
@@ -104,11 +119,9 @@ class Kept:
         """Take what persons have left: phone -> who and why."""
         found: dict[str, str] = {}
         for note in sorted(self._clears.glob("*.json")):
-            try:
-                kept = json.loads(note.read_text())
+            with suppress(OSError, ValueError, TypeError, KeyError):
+                text = note.read_bytes()
+                note.unlink()  # first: one that stays would clear again and again
+                kept = json.loads(text)
                 found[note.stem] = f"{kept['why']} ({kept['who']})"
-            except (OSError, ValueError, TypeError, KeyError):
-                continue
-            finally:
-                note.unlink(missing_ok=True)
         return found

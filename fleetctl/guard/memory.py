@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from fleetctl.guard.actions import Sample
@@ -32,6 +32,8 @@ class PhoneMemory:
     hot_since: float | None = None
     latch: Latch | None = None
     silent: bool = False
+    unfed: float = 0.0
+    cleared: float | None = None
     leaving: float | None = None
     problem: str | None = None
     asked: tuple[str, float] | None = None
@@ -70,26 +72,39 @@ class OutletMemory:
 
 @dataclass(slots=True)
 class OpenCall:
-    """A person was called, or is about to be."""
+    """A person was called, or is about to be.
+
+    `sent`: its command was begun, as the call of that `number`, and has not failed; `reached`: it
+    ended well. `failed` is when it last did not, after so many `tries`; `said` is of the last.
+    """
 
     what: str
     phone: str
     message: str
     since: float
     sent: bool = False
+    number: int = 0
+    reached: bool = False
+    tries: int = 0
+    failed: float | None = None
+    said: str = ""
 
 
 @dataclass(slots=True)
 class Memory:
-    """`now` is the time of the last decision. `orders` by key, `calls` by what and phone."""
+    """`now` is the time of the last decision. `orders` by key, `calls` by what and phone; `called`
+    calls have been made so far."""
 
     now: float
     phones: dict[str, PhoneMemory] = field(default_factory=dict)
     outlets: dict[str, OutletMemory] = field(default_factory=dict)
     fans: dict[str, bool] = field(default_factory=dict)
     """Whether a fan was last told to run."""
+    fans_told: dict[str, float] = field(default_factory=dict)
+    """When it was last told anything."""
     orders: dict[str, Order] = field(default_factory=dict)
     calls: dict[str, OpenCall] = field(default_factory=dict)
+    called: int = 0
 
     def document(self) -> dict[str, Any]:
         """As plain values."""
@@ -120,29 +135,49 @@ class Memory:
                 phones={name: _phone(each) for name, each in kept["phones"].items()},
                 outlets={name: OutletMemory(**each) for name, each in kept["outlets"].items()},
                 fans={name: bool(on) for name, on in kept["fans"].items()},
+                fans_told={name: float(at) for name, at in kept.get("fans_told", {}).items()},
                 orders={key: Order(**each) for key, each in kept["orders"].items()},
                 calls={key: OpenCall(**each) for key, each in kept["calls"].items()},
+                called=int(kept.get("called", 0)),
             )
         except (ValueError, TypeError, KeyError, AttributeError) as problem:
             raise InputError(f"it is damaged: {type(problem).__name__} {problem}") from None
-        # A clock that was set back must not make what is past the future.
-        memory._not_after(now)
+        memory._set_back(now)
         for order in memory.orders.values():
             order.sent = order.answered = None
+        for call in memory.calls.values():
+            if not call.reached:
+                call.sent, call.failed = False, None
         return memory
 
-    def _not_after(self, now: float) -> None:
-        self.now = min(self.now, now)
+    def _set_back(self, now: float) -> None:
+        """The clock may be another one now. What is kept stays as old as it was then, so that
+        nothing is of the future, before which no sample would be news."""
+        back, kept = max(0.0, self.now - now), self.now
+        self.now = kept - back
+
+        def then(moment: float) -> float:
+            return min(moment, kept) - back
+
         for phone in self.phones.values():
-            phone.heard = min(phone.heard, now)
+            phone.heard, phone.unfed = then(phone.heard), then(phone.unfed)
+            if phone.sample is not None:
+                phone.sample = replace(phone.sample, time=then(phone.sample.time))
             if phone.hot_since is not None:
-                phone.hot_since = min(phone.hot_since, now)
+                phone.hot_since = then(phone.hot_since)
+            if phone.latch is not None:
+                phone.latch.since = then(phone.latch.since)
+            if phone.cleared is not None:
+                phone.cleared = then(phone.cleared)
             if phone.leaving is not None:
-                phone.leaving = min(phone.leaving, now)
+                phone.leaving = then(phone.leaving)
         for outlet in self.outlets.values():
-            outlet.switched = min(outlet.switched, now)
+            outlet.switched = then(outlet.switched)
+        self.fans_told = {name: then(moment) for name, moment in self.fans_told.items()}
         for order in self.orders.values():
-            order.first = min(order.first, now)
+            order.first = then(order.first)
+        for call in self.calls.values():
+            call.since = then(call.since)
 
 
 def _phone(kept: dict[str, Any]) -> PhoneMemory:

@@ -16,15 +16,16 @@ from fleetctl.errors import FleetError
 from fleetctl.guard import words
 from fleetctl.guard.acting import Hands
 from fleetctl.guard.actions import Action, Facts, Inputs, Outcome, Sample
-from fleetctl.guard.core import decide
+from fleetctl.guard.core import decide, recall
 from fleetctl.guard.dry import Pretence
 from fleetctl.guard.journal import Journal
 from fleetctl.guard.kept import Kept
 from fleetctl.guard.layout import Layout
-from fleetctl.guard.memory import Latch, Memory
+from fleetctl.guard.memory import Memory
+from fleetctl.guard.record import Record
+from fleetctl.guard.watchdog import alive
 from fleetctl.power import battery
 from fleetctl.power.battery import Battery
-from fleetctl.power.outlets import LATCH_DRAIN
 from fleetctl.rack import InputError, Rack, RackPaths, load_rack
 from fleetctl.rack.loader import lock_file_of
 from fleetctl.remote import Fleet
@@ -41,7 +42,9 @@ NEAR_SECONDS = 3.0
 """Between two looks at a phone that is hot."""
 
 FACTS_SECONDS = 0.5
-SAVE_SECONDS = 15.0
+DISK_SECONDS = 2.0
+"""So long what is decided waits to be on the disk first."""
+
 RACK_SECONDS = 5.0
 STATE_TROUBLE_SECONDS = 60.0
 
@@ -60,19 +63,24 @@ class Clock:
 
 @dataclass
 class Service:
-    """One guard of one rack. `dry`: what is decided is only said."""
+    """One guard of one rack. `dry`: what is decided is only said, and nothing is written.
+
+    `before`: what the guard knew that ran here until now; None: what the disk has.
+    """
 
     rack: Rack
     rack_file: Path
     paths: RackPaths
     say: Callable[[str], None]
     dry: bool = False
+    before: Memory | None = None
     clock: Clock = field(default_factory=Clock)
 
     def __post_init__(self) -> None:
         self.kept = Kept(self.paths)
         self.layout = Layout.of_rack(self.rack)
-        self.journal = Journal(self.kept.log, self.rack.guard.warn_celsius)
+        journal = Journal(self.kept.log, self.rack.guard.warn_celsius)
+        self.record = Record(self.kept, journal, self._told, DISK_SECONDS)
         self.memory = Memory(self.clock())
         self._samples: dict[str, Sample] = {}
         self._problems: dict[str, str] = {}
@@ -81,7 +89,6 @@ class Service:
         self._wake = asyncio.Event()
         self._ending: asyncio.Future[Ending] | None = None
         self._pretence = Pretence(self.layout) if self.dry else None
-        self._saved = 0.0
         self._trouble: dict[str, str] = {}
 
     async def run(self) -> Ending:
@@ -93,7 +100,8 @@ class Service:
         async with Fleet(self.rack, self.paths) as fleet:
             hands = Hands(self.rack, self.rack_file, self.paths, fleet, self._tell, self.say)
             self.memory = await self._remember(hands)
-            self.journal.begin(self.memory.now, self.memory)
+            if not self.dry:
+                await self.record.begin(self.memory.now, self.memory)
             tasks = [asyncio.create_task(work) for work in self._work(fleet, hands)]
             try:
                 waiting: list[asyncio.Future[Any]] = [self._ending, *tasks]
@@ -107,8 +115,8 @@ class Service:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 await hands.close()
-                self._save(force=True)
-                self.journal.close()
+                if not self.dry:
+                    await self.record.end(self.memory)
 
     def _work(self, fleet: Fleet, hands: Hands) -> Iterator[Coroutine[Any, Any, None]]:
         yield self._decide(hands)
@@ -124,23 +132,33 @@ class Service:
     # --- what comes in --------------------------------------------------------------------------
 
     async def _remember(self, hands: Hands) -> Memory:
-        """What was known at the last end. Where that is lost, drains still tell of latches."""
+        """What was known at the last end. Of latches drains tell too, should that be lost."""
         now = self.clock()
-        try:
-            memory = self.kept.load(now)
-        except InputError as problem:
-            memory = None
-            self.say(f"{problem}; put aside as {self.kept.put_aside()}")
+        memory = self._kept(now) or Memory(now)
         with suppress(StateError):
             self._facts = await hands.facts()
-        if memory is None:
-            memory = Memory(now)
-            latched = [n for n, f in self._facts.items() if LATCH_DRAIN in f.drains]
-            decide(self.layout, memory, now, Inputs())
-            for name in latched:
-                if name in memory.phones:
-                    memory.phones[name].latch = Latch("latched earlier; guard forgot why", now)
+        if self._pretence is not None:
+            for name, facts in self._facts.items():
+                self._pretence.adopt(name, facts)
+        recall(self.layout, memory, now, self._facts)
         return memory
+
+    def _kept(self, now: float) -> Memory | None:
+        if self.before is not None:
+            return Memory.from_document(self.before.document(), now)
+        try:
+            return self.kept.load(now)
+        except InputError as problem:
+            self.say(f"{problem}; {self._put_aside()}")
+            return None
+
+    def _put_aside(self) -> str:
+        if self.dry:
+            return "it is left where it is"
+        try:
+            return f"put aside as {self.kept.put_aside()}"
+        except OSError as problem:
+            return f"it cannot be put aside: {problem.strerror}"
 
     async def _ask(self, fleet: Fleet, name: str) -> None:
         """One phone again and again; the first time anywhere in the period, so that not all
@@ -196,10 +214,10 @@ class Service:
 
     async def _watch_rack_file(self) -> None:
         """A rack file that is in order and has changed is taken up; one with mistakes is not."""
-        before = self._stamp()
+        before = await asyncio.to_thread(self._stamp)
         while True:
             await asyncio.sleep(RACK_SECONDS)
-            if (now := self._stamp()) == before:
+            if (now := await asyncio.to_thread(self._stamp)) == before:
                 continue
             before = now
             try:
@@ -227,10 +245,9 @@ class Service:
             self._wake.clear()
             now, inputs = self.clock(), self._collect()
             actions = decide(self.layout, self.memory, now, inputs)
-            self.journal.write(now, inputs, actions, self.memory)
-            self._told("log", self.journal.problem)
             # Kept before it is done: whoever comes after knows what may have been begun.
-            self._save(force=bool(actions))
+            if not self.dry:
+                await self.record.keep(now, inputs, actions, self.memory)
             for action in actions:
                 self._show(action)
                 if self._pretence is not None:
@@ -240,6 +257,7 @@ class Service:
             for outcome in inputs.outcomes:
                 if not outcome.ok:
                     self.say(f"{outcome.key}: {outcome.said}")
+            alive()
 
     def _collect(self) -> Inputs:
         inputs = Inputs(
@@ -256,16 +274,6 @@ class Service:
 
     def _show(self, action: Action) -> None:
         self.say(words.sentence(action))
-
-    def _save(self, force: bool) -> None:
-        if self.dry or (not force and self.clock() - self._saved < SAVE_SECONDS):
-            return
-        try:
-            self.kept.save(self.memory)
-            self._saved = self.clock()
-            self._told("memory", None)
-        except OSError as problem:
-            self._told("memory", f"{self.kept.folder}: {problem.strerror}")
 
     def _told(self, what: str, problem: str | None) -> None:
         """Say once what does not work, and once that it works again."""

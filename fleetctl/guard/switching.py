@@ -142,10 +142,23 @@ def _has_room(turn: Turn, outlet: Outlet, lowest: float) -> bool:
             continue
         order = turn.memory.orders.get(f"switch:{other.name}")
         if turn.memory.outlets[other.name].on or (order is not None and order.on):
-            charging += len(other.phones)
+            charging += _charging(turn, other)
         else:
             emptier |= _waits_emptier(turn, other, lowest)
     return charging + len(outlet.phones) <= most and not emptier
+
+
+def _charging(turn: Turn, outlet: Outlet) -> int:
+    """How many phones an outlet that is on charges. One that guard cannot switch off counts only
+    those that take charge, by their own word: it would hold back all others for ever."""
+    order = turn.memory.orders.get(f"switch:{outlet.name}")
+    phones = [turn.phone(name) for name in outlet.phones]
+    if turn.memory.outlets[outlet.name].distrust is None and (order is None or not order.told):
+        return len(phones)
+    return sum(
+        phone.silent or phone.sample is None or phone.sample.charging is not False
+        for phone in phones
+    )
 
 
 def _waits_emptier(turn: Turn, other: Outlet, lowest: float) -> bool:
@@ -165,7 +178,8 @@ def thin_out(turn: Turn) -> None:
     """Where more phones charge than may, the fullest idle one waits; one at a time."""
     most = turn.limits.max_charging
     if most is None or any(
-        key.startswith("switch:") and not order.on for key, order in turn.memory.orders.items()
+        key.startswith("switch:") and not order.on and not order.told
+        for key, order in turn.memory.orders.items()
     ):
         return
     fed: list[tuple[float, Outlet]] = []
@@ -174,7 +188,7 @@ def thin_out(turn: Turn) -> None:
         memory = turn.memory.outlets[outlet.name]
         if not memory.on or any(turn.run(name) for name in outlet.phones):
             continue
-        charging += len(outlet.phones)
+        charging += _charging(turn, outlet)
         charges = [
             sample.percent
             for name in outlet.phones
@@ -182,7 +196,8 @@ def thin_out(turn: Turn) -> None:
         ]
         window = turn.layout.windows[outlet.name]
         enough = len(charges) == len(outlet.phones) and min(charges) > window.low_percent
-        if enough and not memory.distrust and _may_switch(turn, outlet, memory):
+        free = not memory.distrust and f"switch:{outlet.name}" not in turn.memory.orders
+        if enough and free and _may_switch(turn, outlet, memory):
             fed.append((min(charges), outlet))
     if charging > most and fed:
         _, outlet = max(fed, key=lambda each: (each[0], each[1].name))

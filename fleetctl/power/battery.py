@@ -35,6 +35,10 @@ echo "exporter $(date +%s)"
 cat phonerack/exporter/snapshot.json 2>/dev/null || true
 """
 
+FROZEN = "UPDATES STOPPED"
+"""So `dumpsys battery` says after `dumpsys battery set` or `unplug`: what it tells, and Termux:API
+as well, is what somebody typed, or of then."""
+
 CELSIUS = (-40.0, 120.0)
 """What a sensor may say; the rest is nonsense."""
 
@@ -101,6 +105,11 @@ def read(name: str, result: Result) -> Battery:
                 found = of_exporter(rest, float(clock))
     except (ValueError, TypeError, KeyError, AttributeError, LookupError, RecursionError):
         pass  # it says nothing of use
+    if source == "dumpsys" and FROZEN in rest:
+        return Battery(
+            problem=f"{name}: somebody froze what Android tells of its battery; run "
+            "`dumpsys battery reset` in `adb shell`, or restart it"
+        )
     if found is None or not found.known:
         return Battery(problem=f"{name} does not tell the state of its battery")
     return found

@@ -65,6 +65,7 @@ class Builder:
         outlets, mistakes = feeding.build_outlets(self.document, "power", file.power, rack)
         fans, more = feeding.build_outlets(self.document, "fans", file.fans, rack)
         self.mistakes += mistakes + more
+        self.mistakes += feeding.starving(self.document, guard, outlets.values())
         return replace(rack, outlets=outlets, fans=fans)
 
     def _mistake(self, location: Location, what: str, cure: str) -> None:

@@ -173,6 +173,21 @@ def _contradictions(document: Document, limits: GuardLimits) -> Iterator[Mistake
         )
 
 
+def starving(
+    document: Document, limits: GuardLimits, outlets: Iterable[Outlet]
+) -> Iterator[Mistake]:
+    """Outlets that guard could never switch on, since they feed more phones than may charge."""
+    largest = max(outlets, key=lambda outlet: len(outlet.phones), default=None)
+    most = limits.max_charging
+    if largest is not None and most is not None and len(largest.phones) > most:
+        fed = len(largest.phones)
+        yield document.mistake(
+            ("guard", "max_charging"),
+            f"outlet {largest.name} feeds {fed} phones, and {most} may charge at the same time",
+            f"allow at least {fed}, or give them outlets of their own",
+        )
+
+
 def _strangers(words: Iterable[str], known: Iterable[str]) -> Iterator[str]:
     """Placeholders that do not exist, each once."""
     found = (each for word in words for each in re.findall(r"\{\w*\}", word))

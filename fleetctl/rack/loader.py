@@ -54,13 +54,16 @@ def _all_in_use() -> Iterator[None]:
 
 
 @_all_in_use()
-def load_rack(rack_file: str | os.PathLike[str]) -> Rack:
-    """Read a rack file and its lock file. Raises RackError with every mistake in them."""
+def load_rack(rack_file: str | os.PathLike[str], copy: Path | None = None) -> Rack:
+    """Read a rack file and its lock file. Raises RackError with every mistake in them.
+
+    `copy` is read instead; what the file names is looked for where `rack_file` is all the same.
+    """
     from fleetctl.rack.build import Builder
     from fleetctl.rack.schema import RackFile
 
     path = Path(rack_file)
-    document = read_document(path, RackError)
+    document = replace(read_document(copy or path, RackError), path=path)
     builder = Builder(document, document.parse(RackFile, RackError))
     rack = builder.rack()
     if builder.mistakes:

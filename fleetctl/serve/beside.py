@@ -26,7 +26,8 @@ CAUSES = ("not-finite", "other")
 
 @dataclass(frozen=True, slots=True)
 class GuardSeen:
-    """What guard has kept. `decided`: when it last decided anything, seconds since the epoch."""
+    """What guard has kept. `decided`: when it last decided anything, by this machine's clock,
+    seconds since the epoch."""
 
     decided: float
     calls: Mapping[str, int]
@@ -92,14 +93,14 @@ def cause(reason: str | None) -> str:
 def guard_seen(paths: RackPaths, now: float) -> GuardSeen | None:
     """None where guard never ran, or its memory is damaged: it then puts that aside itself."""
     try:
-        memory = Kept(paths).load(now)
+        memory, saved = Kept(paths).load(now), Kept(paths).saved(now)
     except InputError:
         return None
-    if memory is None:
+    if memory is None or saved is None:
         return None
     calls = Counter(call.what for call in memory.calls.values())
     latched = sum(phone.latch is not None for phone in memory.phones.values())
-    return GuardSeen(memory.now, calls, latched)
+    return GuardSeen(saved, calls, latched)
 
 
 def _names(runs: Path) -> set[str]:

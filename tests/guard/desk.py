@@ -7,6 +7,7 @@ from typing import Any
 from fleetctl.guard.actions import (
     Action,
     Blow,
+    Call,
     Drain,
     Facts,
     Inputs,
@@ -29,8 +30,10 @@ OUTLETS = {
 
 
 class Desk:
-    """`lying` outlets stay live; `mute` phones do not answer; `broken` hubs fail. `supervised`:
-    whether runs go on without a phone whose rank was killed."""
+    """`lying` outlets stay live; `mute` phones do not answer; `full` ones
+    take no charge; `broken` hubs fail. `supervised`:
+    whether runs go on without a phone whose rank was killed; `reachable`: whether the command that
+    calls a person ends well, None for one that hangs."""
 
     def __init__(
         self,
@@ -52,9 +55,11 @@ class Desk:
         self.live = dict.fromkeys(self.layout.outlets, True)
         self.lying: set[str] = set()
         self.mute: set[str] = set()
+        self.full: set[str] = set()
         self.broken: set[str] = set()
         self.obeys = True
         self.supervised = True
+        self.reachable: bool | None = True
         self.journal: Any = None
         self.log: list[tuple[float, Action]] = []
         self._coming: list[Outcome] = []
@@ -101,7 +106,12 @@ class Desk:
         outlet = self.layout.feeder.get(name)
         plugged = True if outlet is None else self.live[outlet]
         return Sample(
-            self.now, self.celsius[name], plugged, self.percent[name], plugged, self.health[name]
+            self.now,
+            self.celsius[name],
+            plugged,
+            self.percent[name],
+            plugged and name not in self.full,
+            self.health[name],
         )
 
     def _obey(self, action: Action) -> None:
@@ -117,6 +127,9 @@ class Desk:
                 if ok and action.outlet not in self.lying:
                     self.live[action.outlet] = action.on
                 self._coming.append(Outcome(action.key, ok, "ok" if ok else "exit code 1"))
+            case Call():
+                if (ok := self.reachable) is not None:
+                    self._coming.append(Outcome(action.key, ok, "" if ok else "no route"))
             case Blow():
                 ok = action.fan not in self.broken
                 if ok:

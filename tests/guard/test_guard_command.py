@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +16,7 @@ from fleetctl.cli.main import cli
 from fleetctl.guard.journal import Journal
 from fleetctl.guard.kept import GuardRuns, Kept
 from fleetctl.guard.memory import Memory
-from fleetctl.rack import InputError, RackPaths
+from fleetctl.rack import InputError, Rack, RackPaths
 from fleetctl.state import State
 
 RACK = """\
@@ -54,7 +56,7 @@ def latched(paths: RackPaths) -> Memory:
     desk.go(20)
     kept = Kept(paths)
     kept.make()
-    kept.save(desk.memory)
+    kept.save(desk.memory.to_json())
     return desk.memory
 
 
@@ -82,6 +84,32 @@ def test_status_shows_what_is_cut_off_and_whom_guard_calls(paths: RackPaths) -> 
     assert second["outlet"] == "strip"
     assert document["process"]
     assert [call["what"] for call in document["calls"]] == ["latched"]
+
+
+def test_status_says_of_which_calls_nobody_has_heard(paths: RackPaths, tmp_path: Path) -> None:
+    memory = latched(paths)
+    (call,) = memory.calls.values()
+    call.reached, call.said, call.tries = False, "exit code 1: no route", 7
+    Kept(paths).save(memory.to_json())
+    (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
+    assert not line.endswith(")"), "it is called for in the log alone"
+    (tmp_path / "rack.yml").write_text(RACK + "guard: {call: [page]}\n")
+    (line,) = [line for line in status().stderr.splitlines() if line.startswith("! latched")]
+    assert line.endswith("(tried 7 times: exit code 1: no route)")
+
+
+def test_a_guard_watches_whose_clock_is_not_this_machines(paths: RackPaths) -> None:
+    """It began before this machine had the time."""
+    desk = Desk()
+    desk.go(20)
+    Kept(paths).make()
+    Kept(paths).save(desk.memory.to_json())
+    with Kept(paths).alone():
+        done = status()
+        document = json.loads(guard("status", "-o", "json").stdout)
+    assert done.return_value == 0
+    assert document["decided_seconds"] < 60
+    assert document["phones"][0]["heard_seconds"] < 60
 
 
 def test_a_second_guard_is_refused(paths: RackPaths) -> None:
@@ -155,3 +183,80 @@ def test_a_file_that_is_no_day_is_refused(paths: RackPaths, tmp_path: Path) -> N
     done = guard("--replay", str(tmp_path / "rack.yml"))
     assert isinstance(done.exception, InputError)
     assert "rack.yml:1: no line of guard's log" in str(done.exception)
+
+
+class Watcher:
+    """Stands in for the service: what it was told to watch, and what happens meanwhile."""
+
+    racks: ClassVar[list[Rack]] = []
+    meanwhile: ClassVar[list[Callable[[], object]]] = []
+
+    def __init__(self, rack: Rack, *_: Any, **__: Any) -> None:
+        self.racks.append(rack)
+        self.memory = Memory(0.0)
+
+    async def run(self) -> str:
+        if not self.meanwhile:
+            return "stopped"
+        self.meanwhile.pop(0)()
+        return "changed"
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Rack]:
+    monkeypatch.setattr("fleetctl.guard.service.Service", Watcher)
+    Watcher.racks, Watcher.meanwhile = [], []
+    return Watcher.racks
+
+
+def test_a_mistake_in_the_rack_file_and_a_restart_leave_no_rack_unwatched(
+    paths: RackPaths, tmp_path: Path, watched: list[Rack]
+) -> None:
+    file = tmp_path / "rack.yml"
+    hub = tmp_path / "hub"
+    hub.write_text("#!/bin/sh\n")
+    hub.chmod(0o755)
+    good = RACK.replace("[hub,", "[./hub,")
+    file.write_text(good)
+    assert guard().exit_code == 0
+    for text in (good.replace("rack: lab", "rock: lab"), "rack: [", good + "guard: {x: 1}\n"):
+        file.write_text(text)
+        done = guard()
+        assert done.exit_code == 0
+        assert "the rack file has mistakes, guard goes by what it was before: " in done.stderr
+        assert str(file) in done.stderr
+    before, *after = watched
+    assert after == [before] * 3
+    assert before.outlets["a"].command[0] == str(hub)
+
+    dry = guard("--dry-run")
+    assert isinstance(dry.exception, InputError), "who looks on shall see it"
+
+
+def test_a_dry_run_keeps_no_rack_file(
+    paths: RackPaths, tmp_path: Path, watched: list[Rack]
+) -> None:
+    Watcher.meanwhile = [lambda: (tmp_path / "rack.yml").write_text(RACK + "\n")]
+    assert guard("--dry-run").exit_code == 0
+    assert len(watched) == 2
+    assert not (paths.dir / "guard").exists()
+
+
+def test_a_rack_file_that_breaks_while_it_is_taken_up_ends_no_guard(
+    paths: RackPaths, tmp_path: Path, watched: list[Rack]
+) -> None:
+    file = tmp_path / "rack.yml"
+    other = RACK.replace("rack: lab", "rack: lab\nguard: {warn_celsius: 38}")
+    Watcher.meanwhile = [lambda: file.write_text(other), lambda: file.write_text("rack: [")]
+    assert guard().exit_code == 0
+    assert [rack.guard.warn_celsius for rack in watched] == [40, 38, 38]
+
+
+def test_a_mistake_in_a_rack_file_that_no_guard_ever_took_is_told(
+    paths: RackPaths, tmp_path: Path, watched: list[Rack]
+) -> None:
+    assert guard().exit_code == 0
+    (tmp_path / "other.yml").write_text("rack: [")
+    done = CliRunner().invoke(cli, ["--rack", str(tmp_path / "other.yml"), "guard"])
+    assert isinstance(done.exception, InputError)
+    assert len(watched) == 1

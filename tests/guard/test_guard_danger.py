@@ -113,6 +113,38 @@ def test_a_latch_holds_until_a_person_clears_it() -> None:
     assert desk.drains["phone001"] == set()
 
 
+def test_a_latch_that_only_the_state_knows_of_holds() -> None:
+    """Memory was lost, or is older: whenever the state can be read, then or later."""
+    desk = Desk()
+    desk.go(10)
+    desk.drains["phone001"].add(LATCH_DRAIN)
+    said = desk.go(20)
+    assert "phone001: latched: latched earlier; guard forgot why" in said
+    assert desk.live["a"] is False
+    assert desk.drains["phone001"] == {LATCH_DRAIN}
+    assert calls(desk) == ["latched"]
+
+
+def test_the_drain_of_a_latch_that_a_person_cleared_is_lifted_after_a_restart_too() -> None:
+    desk = Desk()
+    desk.celsius["phone001"] = 51.0
+    desk.go(10)
+    desk.celsius["phone001"] = 30.0
+    desk.obeys = False
+    desk.go(2, phone001="new battery")
+    assert LATCH_DRAIN in desk.drains["phone001"]
+    desk.restart()
+    desk.obeys = True
+    desk.go(20)
+    assert desk.drains["phone001"] == set()
+    assert desk.memory.phones["phone001"].latch is None
+
+    desk.go(20)
+    desk.drains["phone001"].add(LATCH_DRAIN)  # of a later latch, which memory did not keep
+    desk.go(5)
+    assert desk.memory.phones["phone001"].latch is not None
+
+
 def test_a_cleared_phone_gets_power_once_it_says_itself_that_it_is_well() -> None:
     desk = Desk(percent=(50.0, 20.0, 20.0))
     desk.celsius["phone002"] = 51.0
@@ -248,47 +280,6 @@ def test_a_job_that_nobody_can_kill_calls_a_person() -> None:
     desk.celsius["phone001"] = 51.0
     desk.go(CALL_AFTER_SECONDS + 1)
     assert sorted(calls(desk)) == ["not-killed", "power-not-cut"]
-
-
-def test_silence_while_charging_is_unsafe_after_some_minutes() -> None:
-    desk = Desk()
-    desk.runs = {"phone001": "digits-1"}
-    desk.mute.add("phone001")
-    desk.go(178)
-    assert desk.said(Switch) == []
-    desk.go(70)
-    assert desk.live["a"] is False
-    assert desk.runs == {}, "it could not be killed, so its run was stopped"
-    assert calls(desk) == ["silent"]
-    (call,) = desk.said(Call)
-    assert call.message == (
-        "phone001 has told nothing of its battery for 3 min while it may be charging, or computes "
-        "(no answer); its power is cut, which nothing proves"
-    )
-    switched = len(desk.said(Switch))
-    desk.go(3600)
-    assert len(desk.said(Switch)) == switched, "a hub is not told for ever what it has done"
-
-    desk.mute.clear()
-    said = desk.go(3)
-    assert "phone001: tells the state of its battery again" in said
-    assert "phone001: undrained" in said
-
-
-def test_a_phone_that_is_unplugged_and_idle_may_be_silent() -> None:
-    desk = Desk()
-    desk.live["a"] = False
-    desk.go(2)
-    desk.mute.add("phone001")
-    assert desk.go(7200) == []
-
-
-def test_silence_of_a_whole_rack_is_one_call() -> None:
-    desk = Desk()
-    desk.mute.update(PHONES)
-    desk.go(240)
-    (call,) = desk.said(Call)
-    assert call.phones == PHONES
 
 
 def test_it_was_guard_that_slept_not_the_phones() -> None:

@@ -35,7 +35,7 @@ def test_a_memory_comes_back_as_it_was(kept: Kept) -> None:
     desk.celsius |= {"phone001": 51.0, "phone002": 52.0, "phone003": 45.5}
     desk.go(30)
     assert desk.memory.orders
-    kept.save(desk.memory)
+    kept.save(desk.memory.to_json())
     again = kept.load(desk.now)
     assert again is not None
     for order in desk.memory.orders.values():
@@ -45,16 +45,48 @@ def test_a_memory_comes_back_as_it_was(kept: Kept) -> None:
     assert again == desk.memory
 
 
-def test_times_in_the_future_are_none_after_the_clock_was_set_back() -> None:
+def test_after_the_clock_was_set_back_all_is_as_old_as_it_was() -> None:
     desk = Desk()
-    desk.celsius["phone001"] = 46.0
+    desk.celsius["phone001"] = 51.0
     desk.percent["phone002"] = desk.percent["phone003"] = 61.0
+    desk.mute.add("phone003")
     desk.go(30)
     early = desk.now - DAY
     memory = Memory.from_json(desk.memory.to_json(), early)
     assert memory.now == early
-    assert all(phone.heard <= early for phone in memory.phones.values())
-    assert all(outlet.switched <= early for outlet in memory.outlets.values())
+    for name, phone in memory.phones.items():
+        before = desk.memory.phones[name]
+        assert before.sample is not None
+        assert phone.sample is not None
+        assert desk.now - before.heard == early - phone.heard
+        assert desk.now - before.sample.time == early - phone.sample.time
+    assert memory.outlets["a"].switched == desk.memory.outlets["a"].switched - DAY
+    assert memory.calls["latched:phone001"].since <= early
+    latch = memory.phones["phone001"].latch
+    assert latch is not None
+    assert latch.since <= early
+
+
+def test_a_guard_whose_clock_was_set_back_hears_its_phones() -> None:
+    desk = Desk()
+    desk.go(30)
+    desk.now -= DAY
+    desk.restart()
+    desk.celsius["phone001"] = 51.0
+    said = desk.go(5)
+    assert "phone001: latched: its battery had 51.0 °C (limit 50)" in said
+    assert desk.go(600) == [], "nobody is silent"
+
+
+def test_a_time_that_no_clock_ever_had_is_none() -> None:
+    desk = Desk()
+    desk.go(30)
+    document = desk.memory.document()
+    document["phones"]["phone001"]["sample"]["time"] = desk.now + DAY
+    document["phones"]["phone001"]["heard"] = desk.now + DAY
+    desk.memory = Memory.from_document(document, desk.now)
+    desk.celsius["phone001"] = 51.0
+    assert "phone001: latched: its battery had 51.0 °C (limit 50)" in desk.go(5)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +114,16 @@ def test_no_damage_breaks_the_reader(tmp_path_factory: pytest.TempPathFactory, d
         kept.load(0)
 
 
+def test_when_it_was_kept_is_told_by_this_machines_clock(kept: Kept) -> None:
+    """Guard's own clock does not follow when this machine's is set."""
+    assert kept.saved(1000.0) is None
+    kept.save(Memory(5.0).to_json())
+    os.utime(kept.folder / "memory.json", (990.0, 990.0))
+    assert kept.saved(1000.0) == 990.0
+    assert kept.saved(989.0) == 989.0, "it may be kept anew while it is looked at"
+    assert kept.saved(900.0) == 0.0, "the clock was set back"
+
+
 def test_one_guard_a_rack(kept: Kept) -> None:
     assert kept.owner() is None
     with kept.alone():
@@ -90,6 +132,12 @@ def test_one_guard_a_rack(kept: Kept) -> None:
         with pytest.raises(GuardRuns, match=f"process {os.getpid()}"), other.alone():
             pass
     assert kept.owner() is None
+
+
+def test_a_guard_starts_though_the_disk_is_full(kept: Kept) -> None:
+    (kept.folder / "lock").symlink_to("/dev/full")
+    with kept.alone():
+        assert kept.owner() == 0, "which process it is nobody knows"
 
 
 def test_what_persons_leave_is_taken_once(kept: Kept) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,9 @@ from typing import Any, Self
 import pytest
 
 from fleetctl.guard import service
+from fleetctl.guard.acting import Hands
 from fleetctl.guard.kept import Kept
+from fleetctl.guard.memory import Latch, Memory, PhoneMemory
 from fleetctl.guard.service import Service
 from fleetctl.power.outlets import LATCH_DRAIN
 from fleetctl.rack import RackPaths, load_rack
@@ -170,8 +173,113 @@ def test_a_dry_run_does_nothing_and_says_all(lab: Lab) -> None:
     assert not (lab.folder / "phone001").exists()
     assert Phones.killed == []
     assert lab.drains() == {}
-    assert Kept(lab.paths).load(0) is None
+    assert not Kept(lab.paths).folder.exists()
     assert lab.heard("outlet phone001: switches it off")
+
+
+def test_a_dry_run_beside_a_guard_leaves_its_memory_and_its_log_alone(lab: Lab) -> None:
+    kept = Kept(lab.paths)
+    with State(lab.paths.state_db) as state:
+        state.drain(["phone002"], who=LATCH_DRAIN, why="swollen", origin="check")
+    lab.guard(lambda: (lab.folder / "phone002").exists() and lab.heard("CALLS A PERSON: latched"))
+    (kept.folder / "memory.json").write_text("{")
+    before = _files(kept.folder)
+    lab.said.clear()
+    Phones.celsius["phone001"] = 51.0
+    lab.guard(lambda: lab.heard("CALLS A PERSON: latched: phone001"), dry=True)
+    assert _files(kept.folder) == before
+    assert lab.heard("memory.json: it is damaged")
+    assert not lab.heard("phone002: drained"), "it is already"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_latch_of_which_only_the_drain_was_kept_stays_one(lab: Lab) -> None:
+    """The disk was full: memory is of before."""
+    lab.guard(lambda: _celsius(lab, "phone002") is not None)
+    with State(lab.paths.state_db) as state:
+        state.drain(["phone002"], who=LATCH_DRAIN, why="swollen", origin="check")
+    lab.guard(lambda: (lab.folder / "phone002").exists())
+    assert (lab.folder / "phone002").read_text() == "off"
+    assert lab.drains() == {"phone002": [LATCH_DRAIN]}
+
+
+def test_what_guard_knows_needs_no_disk_when_the_rack_file_changes(lab: Lab) -> None:
+    Phones.celsius["phone001"] = 51.0
+    first = Service(load_rack(lab.file), lab.file, lab.paths, lab.said.append)
+    first.memory = Memory(first.clock())
+    first.memory.phones["phone001"] = PhoneMemory(first.clock(), latch=Latch("hot", 0.0))
+    second = Service(load_rack(lab.file), lab.file, lab.paths, lab.said.append, before=first.memory)
+
+    async def remembered() -> Memory:
+        async with Phones() as fleet:
+            hands = Hands(second.rack, lab.file, lab.paths, fleet, second._tell, second.say)
+            try:
+                return await second._remember(hands)
+            finally:
+                await hands.close()
+
+    latch = asyncio.run(remembered()).phones["phone001"].latch
+    assert latch is not None
+    assert latch.why == "hot"
+
+
+def test_a_call_that_a_restart_cut_short_is_made_again(lab: Lab) -> None:
+    Phones.celsius["phone001"] = 51.0
+    program = (lab.folder / "call").read_text()
+    hangs = program + "import time\nplace.with_suffix('.began').touch()\ntime.sleep(600)\n"
+    (lab.folder / "call").write_text(hangs)
+    began = lab.folder / "called.began"
+    lab.guard(lambda: began.exists())
+    (lab.folder / "called").unlink()
+    (lab.folder / "call").write_text(program)
+    lab.guard(lambda: _reached(lab) == [True])
+    assert "latched: phone001" in (lab.folder / "called").read_text()
+
+
+def test_a_call_that_reaches_nobody_is_said_and_kept(lab: Lab) -> None:
+    Phones.celsius["phone001"] = 51.0
+    (lab.folder / "call").write_text("#!/nowhere/python\n")
+    lab.guard(lambda: lab.heard("call cannot be started") and _reached(lab) == [False])
+    assert lab.heard("NOBODY WAS CALLED")
+
+
+def _reached(lab: Lab) -> list[bool]:
+    memory = Kept(lab.paths).load(time.time())
+    return [call.reached for call in memory.calls.values()] if memory else []
+
+
+def test_a_disk_that_hangs_holds_up_no_cut(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "DISK_SECONDS", 0.1)
+    works = threading.Event()
+    save = Kept.save
+
+    def slow(self: Kept, text: str) -> None:
+        works.wait(60)
+        save(self, text)
+
+    monkeypatch.setattr(Kept, "save", slow)
+    Phones.celsius["phone001"] = 51.0
+
+    def cut() -> bool:
+        done = (lab.folder / "phone001").exists() and lab.heard("the disk does not answer")
+        if done:
+            works.set()
+        return done
+
+    lab.guard(cut)
+    assert (lab.folder / "phone001").read_text() == "off"
+    memory = Kept(lab.paths).load(time.time())
+    assert memory is not None
+    assert memory.phones["phone001"].latch is not None
+
+
+def test_systemd_is_told_of_every_decision(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    monkeypatch.setattr(service, "alive", lambda: told.append(1))
+    lab.guard(lambda: len(told) > 2)
 
 
 def test_it_takes_up_another_rack_file_and_not_one_with_mistakes(

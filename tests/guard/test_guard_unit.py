@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
+import pytest
 from controller_units import rendered
+
+from fleetctl.guard.service import DISK_SECONDS, GATHER_SECONDS, TICK_SECONDS
+from fleetctl.guard.watchdog import alive
+
+LONGEST_TURN_SECONDS = TICK_SECONDS + GATHER_SECONDS + DISK_SECONDS
 
 
 def test_the_unit_guards_this_rack_and_always_comes_back() -> None:
@@ -14,4 +23,20 @@ def test_the_unit_guards_this_rack_and_always_comes_back() -> None:
         '"/home/ada/phonerack/.venv/bin/fleetctl" --rack "/home/ada/racks/lab%%.yml" guard'
     )
     assert service["Restart"] == "always"
+    assert float(service["WatchdogSec"]) > 10 * LONGEST_TURN_SECONDS
+    assert service["NotifyAccess"] == "main"
     assert unit["Unit"]["StartLimitIntervalSec"] == "0"
+
+
+@pytest.mark.parametrize("form", ["{folder}/notify", "@{folder}/notify"])
+def test_systemd_hears_that_it_lives(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = form.format(folder=tmp_path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(address.replace("@", "\0"))
+        systemd.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", address)
+        alive()
+        assert systemd.recv(100) == b"WATCHDOG=1"
+    alive()  # nobody listens any more

@@ -167,6 +167,46 @@ def test_at_most_so_many_charge_at_once_the_emptiest_first() -> None:
     assert desk.live == {"o0": False, "o1": True, "o2": False}
 
 
+def stuck() -> Desk:
+    """One of three may charge, and phone003's outlet stays on whatever it is told."""
+    desk = Desk(outlets=MANY, percent=(50.0, 50.0, 60.0), max_charging=1)
+    desk.live |= {"o0": False, "o1": False}
+    desk.lying.add("o2")
+    desk.go(60)
+    assert desk.memory.outlets["o2"].distrust
+    desk.percent |= {"phone001": 20.0, "phone002": 30.0}
+    return desk
+
+
+def test_an_outlet_that_is_stuck_on_counts_for_as_long_as_its_phone_takes_charge() -> None:
+    desk = stuck()
+    desk.go(2 * HOUR)
+    assert desk.live == {"o0": False, "o1": False, "o2": True}, "the supply gives no more"
+    desk.full.add("phone003")
+    desk.go(60)
+    assert desk.live == {"o0": True, "o1": False, "o2": True}
+    desk.go(HOUR)
+    assert desk.live["o0"] is True, "nor does it thin out the others"
+
+
+def test_an_outlet_that_is_stuck_on_and_tells_nothing_may_be_charging() -> None:
+    desk = stuck()
+    desk.full.add("phone003")
+    desk.mute.add("phone003")
+    desk.broken.add("o2")
+    desk.go(HOUR)
+    assert desk.live == {"o0": False, "o1": False, "o2": True}
+    assert "silent:phone003" in desk.memory.calls
+
+
+def test_a_hub_that_does_not_cut_in_danger_keeps_no_others_charging() -> None:
+    desk = Desk(outlets=MANY, percent=(50.0, 55.0, 45.0), max_charging=1)
+    desk.broken.add("o0")
+    desk.celsius["phone001"] = 51.0
+    desk.go(120)
+    assert desk.live == {"o0": True, "o1": False, "o2": False}
+
+
 @given(st.text(min_size=1), st.floats(5, 80), st.floats(10, 95))
 def test_no_window_is_wider_than_the_rack_file_says(name: str, low: float, more: float) -> None:
     limits = GuardLimits(charge_low_percent=low, charge_high_percent=min(100.0, low + more))

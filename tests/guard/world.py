@@ -205,6 +205,7 @@ class World:
                 self._after(self.chance.uniform(0.5, 2.0), lambda: self._switch(action))
             case Call():
                 self.calls += 1
+                self.outcomes.append(Outcome(action.key, True))
 
     def _kill(self, action: Kill, reached: bool) -> None:
         if reached:

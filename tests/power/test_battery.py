@@ -46,6 +46,17 @@ def test_android_and_termux_say_the_same() -> None:
     assert by_dumpsys.percent == round(STATE.battery.charge_percent)
 
 
+def test_values_that_somebody_froze_are_unknown() -> None:
+    """`dumpsys battery unplug` proves no cut, and `set temp` no health."""
+    first, _, rest = FILES["dumpsys_battery.txt"].partition("\n")
+    stopped = "  (UPDATES STOPPED -- use 'reset' to restart)"
+    found = said("dumpsys", "\n".join([first, stopped, rest]))
+    assert found == Battery(
+        problem="phone001: somebody froze what Android tells of its battery; run "
+        "`dumpsys battery reset` in `adb shell`, or restart it"
+    )
+
+
 def test_the_exporters_word_counts_for_a_while_and_tells_its_age() -> None:
     found = said("exporter 1000", snapshot())
     assert (found.celsius, found.plugged, found.health) == (31.5, True, "DEAD")

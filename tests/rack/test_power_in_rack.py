@@ -152,6 +152,12 @@ def test_a_program_beside_the_rack_file_is_found(tmp_path: Path) -> None:
             "allow at least three polls, since one may be lost",
         ),
         (
+            'power: {command: [hub, "{state}", "{outlet}"],'
+            ' outlets: {a: phone001, b: "phone[002-004]"}}\nguard: {max_charging: 2}\n',
+            "rack.yml:7: outlet b feeds 3 phones, and 2 may charge at the same time; "
+            "allow at least 3, or give them outlets of their own",
+        ),
+        (
             'guard: {call: [page, "{phone}"]}\n',
             "rack.yml:6: `{phone}` stands for nothing; there are `{message}` and `{phones}`",
         ),
@@ -161,3 +167,8 @@ def test_mistakes_name_the_line_and_what_would_be_right(
     tmp_path: Path, text: str, expected: str
 ) -> None:
     assert mistake(tmp_path, text) == expected.replace("{here}", str(tmp_path))
+
+
+def test_as_many_may_charge_as_one_outlet_feeds(tmp_path: Path) -> None:
+    power = 'power: {command: [hub, "{state}"], outlets: {a: "phone[001-004]"}}\n'
+    assert load(tmp_path, power + "guard: {max_charging: 4}\n").guard.max_charging == 4
