@@ -66,7 +66,7 @@ def test_a_clock_that_is_90_seconds_off_keeps_nobody_out_and_people_are_told(
     rack, phone = provisioned_rack, "phone005"
     ssh = ("ssh", "-F", str(rack.folder / "ssh_config"), phone)
 
-    def alerts() -> list[str]:
+    def alerts() -> list[str | None]:
         with urllib.request.urlopen(f"http://{SUBNET}.2:9090/api/v1/alerts", timeout=10) as page:
             found = json.load(page)["data"]["alerts"]
         return [one["labels"].get("phone") for one in found if one["state"] == "firing"]
