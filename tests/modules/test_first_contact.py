@@ -197,6 +197,38 @@ def test_the_series_of_the_rack_is_kept(phone: Phone) -> None:
     assert "openmpi\t4.1.8\tii " in phone.packages()
 
 
+def test_sessions_can_still_start_when_the_snapshot_renames_what_termux_preloads(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Android nothing starts that preloads a missing file: neither what dpkg runs meanwhile, nor
+    what a running sshd starts later."""
+    below, new = {"prefix": phone.prefix.path}, "libtermux-exec-ld-preload.so"
+    old = phone.prefix.path / "lib/libtermux-exec.so"
+    phone.mirror.add("termux-exec", "1.0", **below, files={"lib/libtermux-exec.so": "first"})
+    phone.mirror.publish(phone.arch, origin="phonerack")
+    assert "preload" in phone.meet()
+    apt = phone.prefix.path / "bin/apt-get"
+    subprocess.run([apt, "-y", "install", "termux-exec"], check=True, capture_output=True)
+    assert phone.meet()["preload"] == str(old)
+    monkeypatch.setenv("LD_PRELOAD", str(old))
+    links = '[ -e "$LD_PRELOAD" ] || exit 1'
+    phone.offer("2.0")
+    phone.mirror.add(
+        *("termux-exec", "2.0"),
+        **below,
+        files={f"lib/{new}": "second"},
+        scripts=dict.fromkeys(("preinst", "postinst"), links),
+    )
+    phone.mirror.publish(phone.arch, origin="phonerack")
+    (phone.prefix.path / "bin/python").unlink()
+
+    assert is_ready(phone.meet())
+
+    assert old.read_text() == "second"
+    assert phone.meet()["preload"] == str(old.with_name(new))
+    assert "termux-exec\t2.0\tii " in phone.packages()
+
+
 def test_a_package_that_the_mirror_has_broken_is_named(phone: Phone) -> None:
     phone.offer("2.0")
     whole = (phone.mirror.pool / "python_2.0_all.deb").read_bytes()
