@@ -40,7 +40,11 @@ REASON = re.compile(
 )
 # What apt adds to every failure; the line before it says what happened.
 NOISE = re.compile(r"Unable to fetch some archives|Some index files failed|Sub-process .* returned")
+SOURCES = "-oDir::Etc::SourceParts=/dev/null"
+"""The rack's mirror alone, in sources.list: what somebody has added beside it may not be there on the
+rack's wire, and has packages of other versions."""
 APT_OPTIONS = (
+    SOURCES,
     "-y",
     "-q",
     "-oAcquire::Retries=3",
@@ -278,7 +282,7 @@ class Termux:
 
     def offered(self, name: str) -> list[str]:
         """Versions of a package in the index, newest first; what is installed is no offer."""
-        text = self.must("cannot read apt's index", self.run("apt-cache", "madison", name))
+        text = self.must("cannot read apt's index", self.run("apt-cache", SOURCES, "madison", name))
         rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
         return list(dict.fromkeys(row[1] for row in rows if len(row) == 3 and row[0] == name))
 

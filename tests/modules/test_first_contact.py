@@ -187,6 +187,15 @@ def test_a_damaged_index_is_fetched_anew(phone: Phone) -> None:
     assert is_ready(phone.meet())
 
 
+def test_sources_that_somebody_has_added_are_not_asked(phone: Phone) -> None:
+    """As on a Termux that was in use, on a wire that leads to the rack only."""
+    parts = phone.prefix.path / "etc/apt/sources.list.d"
+    parts.mkdir()
+    (parts / "x11.list").write_text("deb [trusted=yes] http://127.0.0.1:9/x11 x11 main\n")
+
+    assert is_ready(phone.meet())
+
+
 def test_the_series_of_the_rack_is_kept(phone: Phone) -> None:
     assert is_ready(phone.meet())
     apt = phone.prefix.path / "bin/apt-get"
