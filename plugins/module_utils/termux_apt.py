@@ -41,8 +41,8 @@ REASON = re.compile(
 # What apt adds to every failure; the line before it says what happened.
 NOISE = re.compile(r"Unable to fetch some archives|Some index files failed|Sub-process .* returned")
 SOURCES = "-oDir::Etc::SourceParts=/dev/null"
-"""The rack's mirror alone, in sources.list: what somebody has added beside it may not be there on the
-rack's wire, and has packages of other versions."""
+"""The rack's mirror alone: what somebody has added beside it may not be there on the rack's wire,
+and has packages of other versions."""
 APT_OPTIONS = (
     SOURCES,
     "-y",
