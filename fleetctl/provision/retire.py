@@ -65,6 +65,7 @@ home={TERMUX_HOME} prefix={TERMUX_PREFIX}
 touch "$prefix"/var/service/sshd/down
 rm -rf "$home"/.ssh "$prefix"/etc/ssh/ssh_host_* "$prefix"/etc/ssh/phonerack_* \\
     "$prefix"/etc/ssh/sshd_config.d/phonerack*.conf
+sed -i '/^Include .*phonerack/d' "$prefix"/etc/ssh/sshd_config "$prefix"/etc/ssh/ssh_config
 left=$(ls -d "$home"/.ssh "$prefix"/etc/ssh/ssh_host_* 2>/dev/null)
 [ -z "$left" ] || {{ echo "cannot be removed: $left" >&2; exit 1; }}
 "$prefix/bin/sv" down "$prefix"/var/service/sshd >/dev/null 2>&1

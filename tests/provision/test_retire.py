@@ -276,6 +276,8 @@ def left(files: Path) -> set[str]:
 
 
 def test_what_the_rack_brought_goes_and_what_is_the_owners_stays(files: Path) -> None:
+    main = files / "usr/etc/ssh/sshd_config"
+    main.write_text("Include /etc/ssh/sshd_config.d/phonerack*.conf\nPort 8022\n")
     assert run_there(WIPE, files).returncode == 0
 
     after = left(files)
@@ -293,6 +295,7 @@ def test_what_the_rack_brought_goes_and_what_is_the_owners_stays(files: Path) ->
     after = left(files)
     assert not [name for name in after if ".ssh/" in name or "host_" in name or "phonerack" in name]
     assert owners | {"usr/var/service/sshd/down", "usr/lib/libtermux-exec.so"} <= after
+    assert main.read_text() == "Port 8022\n"
 
 
 def test_nothing_is_started_after_what_the_session_preloads_is_gone() -> None:
