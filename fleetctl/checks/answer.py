@@ -80,6 +80,8 @@ class PhoneFacts:
     revocations: int | None = None
     wanted_revocations: int = 0
     """Versions of the list of revoked keys: the phone's, and the rack's."""
+    void_rules: Sequence[str] = ()
+    """What its sshd goes by otherwise than the rack says, as the names of settings."""
     neighbours: Mapping[str, str] | None = None
     """Name -> address of the phones that it can start ranks on."""
     host_file: Sequence[str] | None = None

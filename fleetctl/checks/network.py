@@ -80,9 +80,15 @@ def clock(facts: PhoneFacts, rack: Rack) -> Result:
 
 @check(name="revocations", scope="phone", cure="bring it with site.yml -t ssh")
 def revocations(facts: PhoneFacts, _: Rack) -> Result:
-    """The phone no longer accepts the keys that the rack has revoked."""
+    """The phone no longer accepts the keys that the rack has revoked, and nothing but keys."""
     if silent := unknown(facts):
         return silent
+    if facts.void_rules:
+        return Result(
+            "CRITICAL",
+            f"its sshd does not go by the rack's {', '.join(facts.void_rules)}: sshd_config does "
+            "not read sshd_config.d/phonerack.conf first",
+        )
     seen, wanted = facts.revocations, facts.wanted_revocations
     if (seen or 0) < wanted:
         has = "none" if seen is None else f"version {seen}"

@@ -238,6 +238,57 @@ def revocations() -> int | None:
     return int.from_bytes(head[12:], "big") if whole else None
 
 
+RULES = (
+    "trustedusercakeys",
+    "authorizedprincipalsfile",
+    "revokedkeys",
+    "passwordauthentication",
+    "kbdinteractiveauthentication",
+)
+"""Settings of sshd by which the rack says who gets in."""
+
+
+def settings(path: str) -> Iterator[tuple[str, str]]:
+    """Names and values in the order in which sshd reads them, of which the first counts; up to a
+    Match, whose conditions nobody can tell here."""
+    for line in (read(path) or "").splitlines():
+        words = line.replace("=", " ", 1).replace('"', "").split(None, 1)
+        if not words or words[0].startswith("#"):
+            continue
+        name, value = words[0].lower(), words[-1].strip()
+        if name != "include":
+            yield name, value
+        for pattern in value.split() if name == "include" else ():
+            yield from included(pattern)
+        if name == "match":
+            return
+
+
+def included(pattern: str) -> Iterator[tuple[str, str]]:
+    """Of the files that an Include names; its patterns have one star at most, in the last part."""
+    folder, _, last = (pattern if pattern[0] == "/" else f"{SSH}/{pattern}").rpartition("/")
+    begin, star, end = last.partition("*")
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        fits = star and name.startswith(begin) and name.endswith(end) and name[0] != "."
+        if fits or name == last:
+            yield from settings(f"{folder}/{name}")
+
+
+def void_rules() -> list[str]:
+    """Settings of the rack's own that sshd, by all that it reads, has otherwise or not at all."""
+    wanted: dict[str, str] = {}
+    found: dict[str, str] = {}
+    for name, value in settings(SSH + "/sshd_config.d/phonerack.conf"):
+        wanted.setdefault(name, value)
+    for name, value in settings(SSH + "/sshd_config"):
+        found.setdefault(name, value)
+    return [name for name in RULES if name in wanted and found.get(name) != wanted[name]]
+
+
 def neighbours() -> dict[str, str] | None:
     """Name -> address of the phones that this one can start ranks on."""
     text = read(SSH + "/ssh_config.d/phonerack.conf")
@@ -311,6 +362,7 @@ def main() -> None:
         "awake": awake(keep_stamp),
         "interfaces": interfaces(),
         "revocations": revocations(),
+        "void_rules": void_rules(),
         "neighbours": neighbours(),
         "host_file": host_file(),
         "runs": runs,

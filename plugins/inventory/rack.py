@@ -24,9 +24,9 @@ short_description: Hosts, groups and variables of a phone rack
 description:
   - Reads a rack file, the lock file that enrolment wrote for it, and the rack's state.
   - Gives one host a phone, the hosts C(services) and C(controller), the groups C(phones),
-    C(monitoring), C(drained), C(empty) (places without a phone), C(waiting) (phones that were not
-    met on the wire yet) and C(left) (phones without a place), one group a switch, and one for each
-    group of the rack file.
+    C(monitoring), C(drained), C(busy) (phones that work for a run, named by their C(phone_run)),
+    C(empty) (places without a phone), C(waiting) (phones that were not met on the wire yet) and
+    C(left) (phones without a place), one group a switch, and one for each group of the rack file.
 """
 
 EXAMPLES = r"""
@@ -61,7 +61,7 @@ class InventoryModule(BaseInventoryPlugin):
         try:
             rack = load_rack(path)
             paths = RackPaths(rack.name)
-            drained = _drained(paths)
+            drained, runs = _state(paths)
         except FleetError as problem:
             raise AnsibleParserError(str(problem)) from None
         for warning in rack.warnings:
@@ -72,6 +72,9 @@ class InventoryModule(BaseInventoryPlugin):
         self._add_machines(rack, paths)
         self._add_phones(rack, paths)
         self._add_group("drained", [name for name in rack.phones if name in drained])
+        self._add_group("busy", [name for name in rack.phones if name in runs])
+        for name in rack.phones.keys() & runs.keys():
+            self._set(name, {"phone_run": runs[name]})
         # Filled by a check run of site.yml, and by playbooks/upgrade.yml.
         for group in ("bare", "upgrade_canary", "upgrade_rest"):
             self._add_group(group, [])
@@ -110,9 +113,11 @@ class InventoryModule(BaseInventoryPlugin):
             self.inventory.set_variable(target, name, value)
 
 
-def _drained(paths: RackPaths) -> list[str]:
-    """Drained phones; reading an inventory leaves no database behind."""
+def _state(paths: RackPaths) -> tuple[list[str], dict[str, str]]:
+    """Drained phones, and the run of each that works for one; reading an inventory leaves no
+    database behind."""
     if not paths.state_db.is_file():
-        return []
+        return [], {}
     with State(paths.state_db) as state:
-        return state.groups()["drained"]
+        runs = {name: facts.run for name, facts in state.phones().items() if facts.run}
+        return state.groups()["drained"], runs

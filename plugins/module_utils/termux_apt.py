@@ -6,6 +6,7 @@ while a module runs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -39,7 +40,11 @@ REASON = re.compile(
 )
 # What apt adds to every failure; the line before it says what happened.
 NOISE = re.compile(r"Unable to fetch some archives|Some index files failed|Sub-process .* returned")
+SOURCES = "-oDir::Etc::SourceParts=/dev/null"
+"""The rack's mirror alone: what somebody has added beside it may not be there on the rack's wire,
+and has packages of other versions."""
 APT_OPTIONS = (
+    SOURCES,
     "-y",
     "-q",
     "-oAcquire::Retries=3",
@@ -50,6 +55,10 @@ APT_OPTIONS = (
     "-oDpkg::Options::=--force-confdef",
     "-oDpkg::Options::=--force-confold",
 )
+PRELOADS = ("libtermux-exec-ld-preload.so", "libtermux-exec.so")
+"""Names, present and former, of the library that Termux has all its programs preload."""
+OWN_PRELOAD = "libphonerack_exec.so"
+"""Role release's copy of it, which no package touches."""
 LOCK_POLL_SECONDS = 2
 MEBI = 1 << 20
 LEAST_TEMPORARY_BYTES = MEBI
@@ -117,6 +126,15 @@ def reason_of(text: str) -> str:
     return "; ".join(dict.fromkeys(telling)) or text.strip()[-300:]
 
 
+def copy(source: Path, target: Path) -> None:
+    """Whole or not at all; a phone without room for it is told of by what needs more."""
+    staged = target.with_name(f".{target.name}.phonerack")
+    with contextlib.suppress(OSError):
+        shutil.copy(source, staged)
+        staged.replace(target)
+    staged.unlink(missing_ok=True)
+
+
 class Termux:
     """The phone's package manager. `module` is the AnsibleModule that uses it."""
 
@@ -138,11 +156,38 @@ class Termux:
             "DEBIAN_FRONTEND": "noninteractive",
             "TMPDIR": str(self.temporary()),
         }
+        if own := self.own_preload():
+            environment["LD_PRELOAD"] = str(own)
+        named = self.present(*PRELOADS)
         while True:
             code, out, err = self.module.run_command(argv, environ_update=environment)
+            self.keep(named)
             if code == 0 or not LOCKED.search(err) or time.monotonic() >= deadline:
                 return code, out, err
             time.sleep(LOCK_POLL_SECONDS)
+
+    def present(self, *names: str) -> list[Path]:
+        """Those of the prefix's libraries that are there."""
+        paths = (self.prefix / "lib" / name for name in names)
+        return [path for path in paths if path.exists()]
+
+    def own_preload(self) -> Path | None:
+        """The copy that no package touches, for what is run here."""
+        own = self.prefix / "lib" / OWN_PRELOAD
+        named = self.present(*PRELOADS)
+        if named and not own.exists() and not self.module.check_mode:
+            copy(named[0], own)
+        return own if own.exists() else None
+
+    def keep(self, named: Iterable[Path]) -> None:
+        """Give what the packages have renamed its former name too.
+
+        Nothing on Android starts that preloads a file which is gone, and what runs already, sshd
+        above all, still says that name.
+        """
+        for path in named:
+            if not path.exists() and (sources := self.present(*PRELOADS, OWN_PRELOAD)):
+                copy(sources[0], path)
 
     def temporary(self) -> Path:
         """Termux's folder for temporary files, which a phone without /tmp cannot do without."""
@@ -237,7 +282,7 @@ class Termux:
 
     def offered(self, name: str) -> list[str]:
         """Versions of a package in the index, newest first; what is installed is no offer."""
-        text = self.must("cannot read apt's index", self.run("apt-cache", "madison", name))
+        text = self.must("cannot read apt's index", self.run("apt-cache", SOURCES, "madison", name))
         rows = [[field.strip() for field in line.split("|")] for line in text.splitlines()]
         return list(dict.fromkeys(row[1] for row in rows if len(row) == 3 and row[0] == name))
 

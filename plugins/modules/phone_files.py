@@ -44,6 +44,13 @@ options:
       source:
         description: Instead of O(files[].content), a file on the phone whose bytes are wanted.
         type: path
+      begins:
+        description:
+          - Instead of O(files[].content), for a file of somebody else's. Its first line, empty ones
+            and comments aside, must be one of these. Where it is none, the first of them is put
+            before what is there. Such a file keeps its permissions.
+        type: list
+        elements: str
       mode:
         description: Octal permissions as text.
         type: str
@@ -51,10 +58,31 @@ options:
       validate:
         description: Command, with C(%s) for the new file, that must succeed before it is used.
         type: str
+  proofs:
+    description: What must be true once the files are in their places.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      command:
+        description: A program that says what it goes by, one thing a line.
+        type: str
+        required: true
+      lines:
+        description: Lines that must be among these.
+        type: list
+        elements: str
+        required: true
+      cure:
+        description: What to do where they are not.
+        type: str
+        required: true
 attributes:
   check_mode:
     support: full
-    description: Nothing is written, so C(validate) does not run either.
+    description: >-
+      Nothing is written, so C(validate) does not run either, and C(proofs) only where nothing would
+      be written.
   diff_mode:
     support: full
 author: phonerack
@@ -96,14 +124,19 @@ class File(NamedTuple):
     @classmethod
     def parse(cls, item: dict[str, Any], check: bool) -> File:
         """Raises OSError for a source that cannot be read, unless in check mode."""
-        if item["source"] is None:
+        path, mode = Path(item["path"]), int(item["mode"], 8)
+        if item["begins"] is not None:
+            there = path.read_bytes() if path.exists() else b""
+            content = begun(there, item["begins"])
+            mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else mode
+        elif item["source"] is None:
             content = item["content"].encode()
             if item["encoding"] == "base64":
                 content = base64.b64decode(content, validate=True)
         else:
             source = Path(item["source"])
             content = None if check and not source.exists() else source.read_bytes()
-        return cls(Path(item["path"]), content, int(item["mode"], 8), item["validate"])
+        return cls(path, content, mode, item["validate"])
 
     def present(self) -> bytes | None:
         """What is there now, None without a file."""
@@ -153,6 +186,15 @@ class File(NamedTuple):
         }
 
 
+def begun(content: bytes, lines: list[str]) -> bytes:
+    """The content, with the first of the lines before it unless one of them begins it already."""
+    said = (line.strip() for line in content.splitlines())
+    first = next((line for line in said if line and not line.startswith(b"#")), b"")
+    if first in [line.encode() for line in lines]:
+        return content
+    return lines[0].encode() + b"\n" + content
+
+
 def is_ours(pid: int) -> bool:
     """Whether a process of this user's has this number; another app's never writes here."""
     try:
@@ -195,6 +237,17 @@ def write(module: AnsibleModule, files: list[File]) -> None:
             temporary.replace(file.path)
 
 
+def prove(module: AnsibleModule, proof: dict[str, Any]) -> None:
+    """Fail where a program goes by other things than it should."""
+    code, out, err = module.run_command(proof["command"])
+    if code != 0:
+        module.fail_json(msg=f"`{proof['command']}` fails: {err.strip()} ({proof['cure']})")
+    there = {line.strip() for line in out.splitlines()}
+    if missing := [f"`{line}`" for line in proof["lines"] if line not in there]:
+        said = f"{Path(proof['command'].split()[0]).name} does not go by {', '.join(missing)}"
+        module.fail_json(msg=f"{said} ({proof['cure']})")
+
+
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
@@ -207,12 +260,23 @@ def main() -> None:
                     "content": {"type": "str"},
                     "encoding": {"choices": ["text", "base64"], "default": "text"},
                     "source": {"type": "path"},
+                    "begins": {"type": "list", "elements": "str"},
                     "mode": {"type": "str", "default": "0600"},
                     "validate": {"type": "str"},
                 },
-                "required_one_of": [["content", "source"]],
-                "mutually_exclusive": [["content", "source"]],
-            }
+                "required_one_of": [["content", "source", "begins"]],
+                "mutually_exclusive": [["content", "source", "begins"]],
+            },
+            "proofs": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "command": {"type": "str", "required": True},
+                    "lines": {"type": "list", "elements": "str", "required": True},
+                    "cure": {"type": "str", "required": True},
+                },
+            },
         },
         supports_check_mode=True,
     )
@@ -225,6 +289,9 @@ def main() -> None:
                 leftover.unlink(missing_ok=True)
         if changed and not module.check_mode:
             write(module, changed)
+        if not (changed and module.check_mode):
+            for proof in module.params["proofs"]:
+                prove(module, proof)
     except ValueError as problem:
         module.fail_json(msg=f"nothing was written: a content is no base64: {problem}")
     except OSError as problem:

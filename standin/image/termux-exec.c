@@ -5,7 +5,8 @@
  *   1. what Android's SELinux policy hides from an app cannot be opened: /proc/net, /proc/stat,
  *      netlink, …
  *   2. programs and script interpreters under /bin and /usr/bin are looked up in $PREFIX/bin,
- *      which is what Termux's own libtermux-exec does;
+ *      which is what Termux's own libtermux-exec does; and nothing starts that preloads a file
+ *      which is not there, as with Android's own C library;
  *   3. OpenSSH, which Termux patches, sees the app's user whatever name was asked for, and gives
  *      its sessions the environment of a Termux session. Everybody else sees /etc/passwd.
  */
@@ -186,14 +187,24 @@ struct passwd *getpwnam(const char *name)
 /* Where the phone's clock is wrong: all programs have libfaketime from here. */
 #define CLOCK_FAULT "/etc/ld.so.preload"
 
+/* What this process was itself started with; OpenSSH may have emptied its environment later. */
+static char preload[4096] = "LD_PRELOAD=";
+
+__attribute__((constructor)) static void remember_preload(void)
+{
+    const char *own = getenv("LD_PRELOAD");
+    if (own != NULL)
+        snprintf(preload, sizeof preload, "LD_PRELOAD=%s", own);
+}
+
 /* sshd-session builds the environment of a session from nothing: keep what Termux keeps. Two facts
  * of the packaged Open MPI are added: it is relocatable only by the *_PREFIX variables, and it has
  * UCX and libfabric inside, which Termux's has not, and which must keep out of the way. */
 static char **session_environment(char *const *given)
 {
-    static const char *const additions[] = {
+    const char *const additions[] = {
         "PREFIX=" PREFIX,      "HOME=" HOME,
-        "TMPDIR=" PREFIX "/tmp", "LD_PRELOAD=" PREFIX "/lib/libtermux-exec.so",
+        "TMPDIR=" PREFIX "/tmp", preload,
         "OPAL_PREFIX=" PREFIX, "PRTE_PREFIX=" PREFIX,
         "PMIX_PREFIX=" PREFIX, "OMPI_MCA_pml=ob1",
         "OMPI_MCA_osc=^ucx",   "OMPI_MCA_btl=^ofi,uct",
@@ -238,7 +249,7 @@ static const char *relocate(const char *path, char *buffer, size_t size)
 struct command {
     const char *path;
     char *const *argv;
-    char path_buffer[4096], header[256], interpreter[512];
+    char path_buffer[4096], header[256], interpreter[512], missing[4096];
     const char *script_argv[1024];
 };
 
@@ -279,20 +290,56 @@ static void read_shebang(struct command *command)
     command->argv = (char *const *)command->script_argv;
 }
 
-static void prepare(struct command *command, const char *path, char *const argv[])
+/* A file that the environment has preloaded and that is not there, or NULL. */
+static const char *missing_preload(char *const envp[], char *buffer, size_t size)
+{
+    static const char name[] = "LD_PRELOAD=", between[] = ": ";
+    while (envp != NULL && *envp != NULL && strncmp(*envp, name, sizeof name - 1) != 0)
+        envp++;
+    if (envp == NULL || *envp == NULL)
+        return NULL;
+    snprintf(buffer, size, "%s", *envp + sizeof name - 1);
+    char *rest = buffer, *library;
+    while ((library = strsep(&rest, between)) != NULL)
+        if (*library == '/' && NEXT(access)(library, R_OK) != 0)
+            return library;
+    return NULL;
+}
+
+/* glibc goes on without such a file. Bionic does not start the program. */
+static void refuse_unlinked(struct command *command, char *const envp[])
+{
+    const char *library = missing_preload(envp, command->missing, sizeof command->missing);
+    if (library == NULL || NEXT(access)(command->path, X_OK) != 0)
+        return;
+    size_t count = 0;
+    command->script_argv[count++] = "sh";
+    command->script_argv[count++] = "-c";
+    command->script_argv[count++] =
+        "echo \"CANNOT LINK EXECUTABLE \\\"$0\\\": library \\\"$1\\\" not found\" >&2; exit 1";
+    command->script_argv[count++] = command->path;
+    command->script_argv[count++] = library;
+    command->script_argv[count] = NULL;
+    command->path = "/system/bin/sh";
+    command->argv = (char *const *)command->script_argv;
+}
+
+static void prepare(struct command *command, const char *path, char *const argv[],
+                    char *const envp[])
 {
     command->argv = argv;
     command->path = relocate(path, command->path_buffer, sizeof command->path_buffer);
     read_shebang(command);
+    refuse_unlinked(command, envp);
 }
 
 int execve(const char *path, char *const argv[], char *const envp[])
 {
     static const char *const session[] = {"sshd-session"};
     struct command command = {0};
-    prepare(&command, path, argv);
     if (program_is(session, COUNT(session)))
         envp = session_environment(envp);
+    prepare(&command, path, argv, envp);
     return NEXT(execve)(command.path, command.argv, envp);
 }
 
@@ -367,7 +414,7 @@ int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *
                 const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
 {
     struct command command = {0};
-    prepare(&command, path, argv);
+    prepare(&command, path, argv, envp);
     return NEXT(posix_spawn)(pid, command.path, actions, attributes, command.argv, envp);
 }
 

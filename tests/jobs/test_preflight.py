@@ -121,6 +121,7 @@ def test_a_good_phone_passes_and_its_interface_is_known() -> None:
         ({"revocations": 1}, "revocations", "CRITICAL"),
         ({"revocations": None}, "revocations", "CRITICAL"),
         ({"revocations": 3}, "revocations", "WARN"),
+        ({"void_rules": ("passwordauthentication",)}, "revocations", "CRITICAL"),
         ({"neighbours": None}, "neighbours", "UNKNOWN"),
         ({"neighbours": OTHERS | {"phone002": "10.0.0.9"}}, "neighbours", "CRITICAL"),
         ({"neighbours": OTHERS | {"phone003": "10.0.0.9"}}, "neighbours", "WARN"),

@@ -187,6 +187,15 @@ def test_a_damaged_index_is_fetched_anew(phone: Phone) -> None:
     assert is_ready(phone.meet())
 
 
+def test_sources_that_somebody_has_added_are_not_asked(phone: Phone) -> None:
+    """As on a Termux that was in use, on a wire that leads to the rack only."""
+    parts = phone.prefix.path / "etc/apt/sources.list.d"
+    parts.mkdir()
+    (parts / "x11.list").write_text("deb [trusted=yes] http://127.0.0.1:9/x11 x11 main\n")
+
+    assert is_ready(phone.meet())
+
+
 def test_the_series_of_the_rack_is_kept(phone: Phone) -> None:
     assert is_ready(phone.meet())
     apt = phone.prefix.path / "bin/apt-get"
@@ -195,6 +204,38 @@ def test_the_series_of_the_rack_is_kept(phone: Phone) -> None:
 
     assert is_ready(phone.meet())
     assert "openmpi\t4.1.8\tii " in phone.packages()
+
+
+def test_sessions_can_still_start_when_the_snapshot_renames_what_termux_preloads(
+    phone: Phone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Android nothing starts that preloads a missing file: neither what dpkg runs meanwhile, nor
+    what a running sshd starts later."""
+    below, new = {"prefix": phone.prefix.path}, "libtermux-exec-ld-preload.so"
+    old = phone.prefix.path / "lib/libtermux-exec.so"
+    phone.mirror.add("termux-exec", "1.0", **below, files={"lib/libtermux-exec.so": "first"})
+    phone.mirror.publish(phone.arch, origin="phonerack")
+    assert "preload" in phone.meet()
+    apt = phone.prefix.path / "bin/apt-get"
+    subprocess.run([apt, "-y", "install", "termux-exec"], check=True, capture_output=True)
+    assert phone.meet()["preload"] == str(old)
+    monkeypatch.setenv("LD_PRELOAD", str(old))
+    links = '[ -e "$LD_PRELOAD" ] || exit 1'
+    phone.offer("2.0")
+    phone.mirror.add(
+        *("termux-exec", "2.0"),
+        **below,
+        files={f"lib/{new}": "second"},
+        scripts=dict.fromkeys(("preinst", "postinst"), links),
+    )
+    phone.mirror.publish(phone.arch, origin="phonerack")
+    (phone.prefix.path / "bin/python").unlink()
+
+    assert is_ready(phone.meet())
+
+    assert old.read_text() == "second"
+    assert phone.meet()["preload"] == str(old.with_name(new))
+    assert "termux-exec\t2.0\tii " in phone.packages()
 
 
 def test_a_package_that_the_mirror_has_broken_is_named(phone: Phone) -> None:

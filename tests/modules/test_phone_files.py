@@ -173,3 +173,56 @@ def test_what_a_killed_run_has_left_is_gone_after_the_next(run_module, tmp_path)
     run_module("phone_files", files=files)
     assert names(tmp_path / "etc") == ["name"]
     assert run_module("phone_files", files=files)["changed"] is False
+
+
+BEGINS = ["Include d/ours*.conf", "Include d/*.conf"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Port 22\n", "Include d/ours*.conf\nPort 22\n"),
+        ("# by hand\nPort 22\nInclude d/*.conf\n", None),
+        ("# by hand\n\n  Include d/*.conf\nPort 22\n", "as it was"),
+        ("Include d/ours*.conf\nPort 22\n", "as it was"),
+        ("", "Include d/ours*.conf\n"),
+    ],
+)
+def test_a_file_of_somebody_elses_begins_as_it_must_and_is_else_left_alone(
+    run_module, tmp_path, before, after
+):
+    file = tmp_path / "config"
+    file.write_text(before)
+    file.chmod(0o644)
+    wanted = {None: f"Include d/ours*.conf\n{before}", "as it was": before}.get(after, after)
+
+    result = run_module("phone_files", files=[{"path": str(file), "begins": BEGINS}])
+    again = run_module("phone_files", files=[{"path": str(file), "begins": BEGINS}])
+
+    assert file.read_text() == wanted
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert result["changed"] == (wanted != before)
+    assert again["changed"] is False
+
+
+def test_what_a_program_goes_by_is_looked_at_once_the_files_are_there(run_module, tmp_path):
+    file, said = tmp_path / "ours.conf", tmp_path / "all.conf"
+    said.write_text("passwords yes\nport 8022\n")
+    options = {
+        "files": [{"path": str(file), "content": "passwords no\n"}],
+        "proofs": [{"command": f"cat {said} {file}", "lines": ["passwords no"], "cure": "look"}],
+    }
+
+    check = run_module("phone_files", check=True, **options)
+    assert (check["changed"], file.exists()) == (True, False)
+    assert run_module("phone_files", **options)["changed"] is True
+    options["proofs"][0]["lines"] += ["keys /k", "port 8022"]
+    with pytest.raises(ModuleFailure) as failure:
+        run_module("phone_files", **options)
+    with pytest.raises(ModuleFailure):
+        run_module("phone_files", check=True, **options)
+
+    said = failure.value.result["msg"]
+    assert "`keys /k`" in said
+    assert "port" not in said
+    assert said.endswith("(look)")

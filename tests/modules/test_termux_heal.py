@@ -309,3 +309,32 @@ def test_two_runs_at_once_on_one_phone_both_end_well(run_module, prefix, reposit
         assert other.wait() == 0
 
     assert versions(prefix) == "bar\t1.0\tii \n" + WHOLE
+
+
+OLD, NEW = "lib/libtermux-exec.so", "lib/libtermux-exec-ld-preload.so"
+LINKS = '[ -e "$LD_PRELOAD" ] || { echo "library $LD_PRELOAD not found" >&2; exit 1; }'
+
+
+def test_what_sessions_preload_is_there_under_its_old_name_too_when_a_package_renames_it(
+    run_module, prefix, repository, monkeypatch
+):
+    """And all that dpkg starts meanwhile preloads a file that is there, as Android insists on."""
+    every = dict.fromkeys(("preinst", "postinst", "prerm", "postrm"), LINKS)
+    repository.build("termux-exec", "1.0", files={OLD: "first"})
+    run_module("termux_pkg", name=["termux-exec"], update_cache=True)
+    monkeypatch.setenv("LD_PRELOAD", str(prefix.path / OLD))
+    repository.build("termux-exec", "2.0", files={NEW: "second"}, scripts=every)
+    repository.build("termux-exec", "2.1", files={NEW: "third"}, scripts=every)
+
+    run_module("termux_pkg", name=["termux-exec=2.0"], update_cache=True)
+    renamed = {name: (prefix.path / name).read_text() for name in (OLD, NEW)}
+    monkeypatch.setenv("LD_PRELOAD", str(prefix.path / NEW))
+    run_module("termux_pkg", name=["termux-exec=2.1"], update_cache=True)
+    run_module("termux_pkg", name=["termux-exec=1.0"], update_cache=True)
+
+    assert renamed == {OLD: "second", NEW: "second"}
+    assert {name: (prefix.path / name).read_text() for name in (OLD, NEW)} == {
+        OLD: "first",
+        NEW: "first",
+    }
+    assert not list((prefix.path / "lib").glob("*.phonerack"))

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 from ansible.module_utils.termux_apt import parse_plan
-from termux_prefix import ModuleFailure, Prefix
+from termux_prefix import ModuleFailure, Prefix, Repository
 
 pytestmark = pytest.mark.skipif(
     shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None,
@@ -31,6 +31,32 @@ def test_installs_with_dependencies_and_then_changes_nothing(run_module, prefix,
     assert first["packages"] == {"foo": "1.0"}
     assert (prefix.path / "share/libfoo").exists()
     assert second == {**second, "changed": False, "changes": []}
+
+
+def test_sources_that_somebody_has_added_are_neither_asked_nor_used(
+    run_module, prefix, repository, tmp_path
+):
+    """As on a Termux that was in use: those are not there, or have other versions."""
+    parts = prefix.path / "etc/apt/sources.list.d"
+    parts.mkdir()
+    foreign = Repository(tmp_path / "foreign", prefix.path)
+    foreign.add("libfoo", "9.0")
+    foreign.add("foo", "1.0.9", depends="libfoo")
+    (parts / "foreign.list").write_text(f"{foreign.source}\n")
+    repository.add("libfoo", "1.0")
+    repository.add("foo", "1.0", depends="libfoo")
+    prefix.refresh()
+    lists = [file for file in (prefix.path / "var/lib/apt/lists").iterdir() if file.is_file()]
+    kept = {file: file.read_bytes() for file in lists}
+    (parts / "x11.list").write_text("deb [trusted=yes] copy:/nowhere x11 main\n")
+
+    run_module("termux_pkg", name=["foo"], update_cache=True)
+    for file, content in kept.items():
+        file.write_bytes(content)
+    moved = run_module("termux_pkg", name=["foo=1.0*"], snapshot=repository.snapshot("now"))
+
+    assert moved["packages"] == {"foo": "1.0"}
+    assert versions(prefix) == "foo\t1.0\tii \nlibfoo\t1.0\tii \n"
 
 
 def test_no_archive_stays_on_the_phone(run_module, prefix, repository):

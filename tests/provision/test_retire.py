@@ -36,6 +36,7 @@ class PhonesThatAnswer:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
         self.answers: dict[str, Result] = {}
+        """By phone, or by command and phone."""
         self.before_answer: Callable[[], None] = lambda: None
 
     def __call__(self, rack: Rack, _: RackPaths) -> Self:
@@ -51,10 +52,12 @@ class PhonesThatAnswer:
         return
 
     async def run(self, names: Iterable[str], command: str, **_: float) -> dict[str, Result]:
-        self.before_answer()
-        what = {WIPE: "wipe", CLOSE: "close"}[command]
+        what, names = {WIPE: "wipe", CLOSE: "close"}[command], list(names)
+        if names:
+            self.before_answer()
         self.asked += [(what, name) for name in names]
-        return {name: self.answers.get(name, Result(0)) for name in names}
+        by_name = {name: self.answers.get(name, Result(0)) for name in names}
+        return {name: self.answers.get(f"{what} {name}", by_name[name]) for name in names}
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ def drains(paths: RackPaths) -> dict[str, str]:
 def test_a_phone_is_wiped_before_its_doors_are_shut(
     paths: RackPaths, phones: PhonesThatAnswer
 ) -> None:
-    assert retire(paths, "phone002") == Outcome(["phone002"], {})
+    assert retire(paths, "phone002") == Outcome(["phone002"], {}, {})
 
     assert phones.asked == [("wipe", "phone002"), ("close", "phone002")]
     assert enrolled(paths) == ["phone001"]
@@ -107,7 +110,7 @@ def test_a_phone_that_does_not_answer_leaves_and_it_is_said_that_its_data_is_the
 
     outcome = retire(paths, "phone001", "phone002")
 
-    assert outcome == Outcome(["phone001", "phone002"], {"phone002": str(error)})
+    assert outcome == Outcome(["phone001", "phone002"], {"phone002": str(error)}, {})
     assert ("close", "phone002") not in phones.asked
     assert enrolled(paths) == []
 
@@ -137,16 +140,69 @@ def test_no_run_takes_a_phone_that_is_being_wiped(
     assert seen == [{"phone001": LEAVING}, {"phone001": WIPED}]
 
 
-def test_a_try_that_was_cut_off_after_the_wipe_is_completed_without_the_phone(
+class CutError(Exception):
+    """The controller's power goes."""
+
+
+@pytest.mark.parametrize("answers", [0, 1, 2], ids=["at the wipe", "at the close", "at the end"])
+def test_a_try_that_was_cut_off_anywhere_is_completed_with_the_door_shut(
+    paths: RackPaths,
+    phones: PhonesThatAnswer,
+    monkeypatch: pytest.MonkeyPatch,
+    answers: int,
+) -> None:
+    def cut(*_: object) -> None:
+        if len(phones.asked) == answers:
+            raise CutError
+
+    phones.before_answer = cut
+    with monkeypatch.context() as cuts:
+        cuts.setattr(Register, "retire", cut)
+        with pytest.raises(CutError):
+            retire(paths, "phone001")
+    first = [what for what, _ in phones.asked]
+    phones.before_answer = lambda: None
+
+    assert retire(paths, "phone001") == Outcome(["phone001"], {}, {})
+
+    # Nothing twice, since a phone whose door is shut could not be asked again.
+    assert [what for what, _ in phones.asked] == ["wipe", "close"]
+    assert first == ["wipe", "close"][:answers]
+    assert enrolled(paths) == ["phone002"]
+    assert drains(paths) == {}
+
+
+def failing(fault: Fault) -> Result:
+    return Result(None, error=PhoneError("phone001", fault, f"phone001: {fault}"))
+
+
+@pytest.mark.parametrize(
+    "answer", [failing(Fault.LOST), failing(Fault.REFUSED), Result(1, stderr="cannot be removed")]
+)
+def test_a_phone_whose_door_was_not_seen_to_shut_is_tried_again_and_then_named(
+    paths: RackPaths, phones: PhonesThatAnswer, answer: Result
+) -> None:
+    phones.answers["close phone001"] = answer
+
+    outcome = retire(paths, "phone001", "phone002")
+
+    assert outcome.unclosed == {"phone001": answer.failure("phone001")}
+    assert outcome.unwiped == {}
+    assert phones.asked.count(("close", "phone001")) == 2
+    assert phones.asked.count(("close", "phone002")) == 1
+    assert enrolled(paths) == []
+
+
+def test_a_wiped_phone_that_refuses_the_operators_key_has_shut_its_door(
     paths: RackPaths, phones: PhonesThatAnswer
 ) -> None:
+    """The connection broke while the door was being shut: the key is gone by then."""
     with State(paths.state_db) as state:
         state.drain(["phone001"], WHO, WIPED, "check")
+    phones.answers["close phone001"] = failing(Fault.AUTH)
 
-    assert retire(paths, "phone001") == Outcome(["phone001"], {})
-
-    assert phones.asked == []
-    assert enrolled(paths) == ["phone002"]
+    assert retire(paths, "phone001") == Outcome(["phone001"], {}, {})
+    assert phones.asked == [("close", "phone001")]
 
 
 def test_a_phone_that_has_left_the_rack_file_can_be_retired_too(
@@ -165,7 +221,7 @@ def test_a_name_that_nobody_knows_is_refused(paths: RackPaths, phones: PhonesTha
 
 
 def test_check_looks_and_does_nothing(paths: RackPaths, phones: PhonesThatAnswer) -> None:
-    assert retire(paths, "phone001", check=True) == Outcome(["phone001"], {})
+    assert retire(paths, "phone001", check=True) == Outcome(["phone001"], {}, {})
     with State(paths.state_db) as state:
         state.allocate("run-1", ["phone002"])
     with pytest.raises(Held):
@@ -199,6 +255,8 @@ def files(tmp_path: Path) -> Path:
         "usr/var/log/sv/phonerack-exporter/current",
         "usr/var/service/sshd/phonerack-applied.json",
         "usr/var/service/sshd/run",
+        "usr/lib/libphonerack_hostname.so",
+        "usr/lib/libtermux-exec.so",
         "usr/bin/python",
     ):
         path = tmp_path / name
@@ -218,18 +276,44 @@ def left(files: Path) -> set[str]:
 
 
 def test_what_the_rack_brought_goes_and_what_is_the_owners_stays(files: Path) -> None:
+    main = files / "usr/etc/ssh/sshd_config"
+    main.write_text("Include /etc/ssh/sshd_config.d/phonerack*.conf\nPort 8022\n")
     assert run_there(WIPE, files).returncode == 0
 
     after = left(files)
-    assert not [name for name in after if "phonerack" in name or "cert" in name]
-    # The door is still open: were the next step cut off, the phone could be asked again.
+    # The door is still open, by what a running sshd reads and preloads: were the next step cut off,
+    # the phone could be asked again.
+    door = {"usr/etc/ssh/phonerack_krl", "usr/etc/ssh/sshd_config.d/phonerack.conf"}
+    door |= {"usr/etc/ssh/ssh_host_ed25519_key-cert.pub", "usr/lib/libphonerack_hostname.so"}
+    assert {name for name in after if "phonerack" in name or "cert" in name} == door
     assert {"home/.ssh/authorized_keys", "usr/etc/ssh/ssh_host_ed25519_key"} <= after
-    assert {"home/photo.jpg", "usr/etc/ssh/sshd_config.d/own.conf", "usr/bin/python"} <= after
+    owners = {"home/photo.jpg", "usr/etc/ssh/sshd_config.d/own.conf", "usr/bin/python"}
+    assert owners <= after
 
     assert run_there(CLOSE, files).returncode == 0
 
-    assert not [name for name in left(files) if ".ssh/" in name or "host_" in name]
-    assert "usr/var/service/sshd/down" in left(files)
+    after = left(files)
+    assert not [name for name in after if ".ssh/" in name or "host_" in name or "phonerack" in name]
+    assert owners | {"usr/var/service/sshd/down", "usr/lib/libtermux-exec.so"} <= after
+    assert main.read_text() == "Port 8022\n"
+
+
+def test_nothing_is_started_after_what_the_session_preloads_is_gone() -> None:
+    """On Android nothing starts that preloads a missing file."""
+    assert "libphonerack" not in WIPE
+    last = CLOSE.strip().splitlines()[-1]
+    assert last.startswith("rm -rf ")
+    assert "/lib/libphonerack_*" in last
+    assert CLOSE.count("/lib/libphonerack_*") == 1
+
+
+def test_a_door_that_cannot_be_shut_says_so(files: Path) -> None:
+    script = CLOSE.replace('rm -rf "$home"/.ssh', "rm -rf")
+
+    said = run_there(script, files)
+
+    assert said.returncode == 1
+    assert "home/.ssh" in said.stderr
 
 
 def test_a_wipe_that_leaves_something_says_so(files: Path) -> None:

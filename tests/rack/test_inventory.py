@@ -88,6 +88,17 @@ def test_drains_are_a_group_and_enrolment_is_variables(home: Path) -> None:
     assert listed["_meta"]["hostvars"]["phone002"]["phone_mac"] == "02:00:00:00:00:02"
 
 
+def test_phones_that_work_for_a_run_are_a_group_and_say_which(home: Path) -> None:
+    paths = RackPaths("standin", home)
+    paths.ensure()
+    with State(paths.state_db) as state:
+        state.allocate("digits-7", ["phone002", "phone003"])
+    listed = inventory(PROJECT / "inventory/standin.yml")
+    assert members(listed, "busy") == ["phone002", "phone003"]
+    assert listed["_meta"]["hostvars"]["phone003"]["phone_run"] == "digits-7"
+    assert "phone_run" not in listed["_meta"]["hostvars"]["phone001"]
+
+
 def test_a_place_without_a_phone_is_in_no_list_that_phones_are_given(home: Path) -> None:
     paths = RackPaths("standin", home)
     paths.ensure()

@@ -125,6 +125,37 @@ def test_a_revoked_key_opens_no_phone_and_a_phone_without_the_list_is_suspect(
 
 
 @pytest.mark.soak
+def test_an_edited_sshd_config_does_not_switch_the_racks_rules_off(
+    provisioned_rack: RackUnderTest, ssh: Run
+) -> None:
+    """Somebody's copy, without the Include, which packages leave as it is."""
+    rack, etc = provisioned_rack, "$PREFIX/etc/ssh"
+    without = "grep -v -e ^Include -e ^PasswordAuthentication $TMPDIR/sshd_config"
+    edit = f"{{ echo PasswordAuthentication yes; {without}; }} >{etc}/sshd_config"
+    assert ssh("phone003", f"cp {etc}/sshd_config $TMPDIR/sshd_config; {edit}").returncode == 0
+    try:
+        checked = rack.fleetctl("check", "phone003", check=False)
+        assert "its sshd does not go by the rack's trustedusercakeys" in checked.stdout
+        assert "passwordauthentication" in checked.stdout
+
+        rack.playbook("-t", "ssh", "-l", "phone003")
+
+        said = ssh("phone003", "$PREFIX/bin/sshd -G").stdout.splitlines()
+        assert "passwordauthentication no" in said
+        assert rack.fleetctl("check", "phone003", check=False).stdout.count("sshd does not") == 0
+        assert ssh("phone001", "ssh phone003 'prted --version'").returncode == 0
+
+        ssh("phone003", f"echo PasswordAuthentication yes >{etc}/sshd_config.d/own.conf")
+        ssh("phone003", f"cp $TMPDIR/sshd_config {etc}/sshd_config")
+        refused = rack.playbook("-t", "ssh", "-l", "phone003", check=False)
+        assert "sshd does not go by `passwordauthentication no`" in " ".join(refused.stdout.split())
+    finally:
+        ssh("phone003", f"rm -f {etc}/sshd_config.d/own.conf")
+        ssh("phone003", f"cp $TMPDIR/sshd_config {etc}/sshd_config")
+        rack.playbook("-t", "ssh", "-l", "phone003")
+
+
+@pytest.mark.soak
 def test_a_phone_whose_clock_is_at_1970_is_reached_and_people_are_told(
     provisioned_rack: RackUnderTest, ssh: Run
 ) -> None:

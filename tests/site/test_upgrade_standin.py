@@ -198,6 +198,39 @@ def test_an_upgraded_sshd_is_run_at_once_and_no_session_is_cut(upgrader: Upgrade
     assert listener() == before
 
 
+def with_a_renamed_preload(root: Path) -> None:
+    library = root / PREFIX.relative_to("/") / "lib/libtermux-exec.so"
+    library.rename(library.with_name("libtermux-exec-ld-preload.so"))
+
+
+@pytest.mark.soak
+def test_a_package_that_renames_what_sessions_preload_locks_nobody_out(upgrader: Upgrader) -> None:
+    """There, through a reboot, and back: each time by connections of their own."""
+    rack, before = upgrader.rack, upgrader.versions("termux-exec")
+    config = ("ssh", "-F", str(rack.folder / "ssh_config"), "-o", "ControlPath=none")
+
+    def preloaded() -> set[str]:
+        said = {rack.run(*config, phone, "env | grep ^LD_PRELOAD=").stdout for phone in PHONES}
+        return {line.strip() for line in said}
+
+    ours = f"LD_PRELOAD={PREFIX}/lib/libphonerack_exec.so:{PREFIX}/lib/libphonerack_hostname.so"
+    assert preloaded() == {ours}
+    with upgrader.renewed("termux-exec_", with_a_renamed_preload):
+        upgrader.run()
+    assert upgrader.versions("termux-exec") == {name: v + NEW for name, v in before.items()}
+    assert preloaded() == {ours}
+    rack.fleetctl("standin", "fault", "phone002", "reboot")
+    rack.fleetctl("standin", "heal", "phone002")
+    assert recap(rack.playbook("-t", "phones").stdout)["phone002"]["unreachable"] == 0
+    assert preloaded() == {ours}
+
+    upgrader.run("-e", f"upgrade_to={upgrader.first}")
+
+    assert upgrader.versions("termux-exec") == before
+    assert preloaded() == {ours}
+    assert {row["state"] for row in rack.fleetctl_json("status")["phones"]} == {"ready"}
+
+
 def braked(root: Path) -> None:
     """Its installation fails on phones that have the file `brake`."""
     script = root / "DEBIAN/postinst"

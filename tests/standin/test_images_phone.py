@@ -213,6 +213,13 @@ class TestBarePhone:
         bare.output(f"rm {setting} && sv hup {service}")
         bare.become("echo $LD_PRELOAD", f"{PREFIX}/lib/libtermux-exec.so")
 
+    def test_nothing_starts_that_preloads_a_missing_file(self, bare: Phone) -> None:
+        said = bare.ssh("LD_PRELOAD=/nowhere.so ls")
+
+        assert said.returncode == 1
+        refusal = f'CANNOT LINK EXECUTABLE "{PREFIX}/bin/ls": library "/nowhere.so" not found'
+        assert refusal in said.stderr
+
     def test_scripts_find_their_interpreters_in_the_prefix(self, bare: Phone) -> None:
         script = r"printf '#!/usr/bin/env bash\necho $BASH $1\n' >x && chmod +x x && ./x y"
         assert bare.output(script) == f"{PREFIX}/bin/bash y"
