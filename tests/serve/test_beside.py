@@ -81,7 +81,7 @@ def test_runs_that_cannot_be_read_leave_guard_and_are_no_zero(
     ended = failed(paper, "digits-1", "phone003 is dead")
     kept = Kept(paper.paths)
     kept.make()
-    kept.save(Memory(1000.0))
+    kept.save(Memory(1000.0).to_json())
     watch = Watch(paper.paths)
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "summary", unreadable)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -110,7 +111,8 @@ def test_guard_is_told_of_while_the_service_cannot_do_a_turn(
     loop._turn()
     kept = Kept(paper.paths)
     kept.make()
-    kept.save(Memory(1000.0))
+    kept.save(Memory(1000.0).to_json())
+    os.utime(kept.folder / "memory.json", (1000.0, 1000.0))
     monkeypatch.setattr(beside, "LOOK_SECONDS", 0.0)
     monkeypatch.setattr(service.state, "phones", broken)
     loop._turn()
