@@ -72,14 +72,8 @@ def test_a_method_that_fails_is_told_and_the_others_go_on(provisioned_rack: Rack
     assert done.returncode == 0, done.stderr
     done = provisioned_rack.fleetctl(
         *arguments,
-        "--methods",
-        "gloo",
-        "--repeats",
-        "100000000",
-        "--limit",
-        "10",
-        "-o",
-        "json",
+        *("--methods", "gloo"),
+        *("--repeats", "1000", "--sizes", "8M", "--limit", "10", "-o", "json"),
         check=False,
         timeout=1500,
     )

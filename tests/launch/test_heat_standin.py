@@ -32,7 +32,11 @@ def test_a_phone_that_grows_hot_keeps_its_place_with_less_to_do_and_gets_it_back
     rack: Any, tmp_path: Path
 ) -> None:
     job = tmp_path / "warm.yml"
-    job.write_text(JOB.format(epochs=50_000).replace("global_batch: 48", "global_batch: 192"))
+    # An iteration that computes for much longer than the phone's processor is granted at once.
+    wide = JOB.format(epochs=50_000).replace(
+        "digits-cnn", "{name: digits-cnn, args: {channels: 64}}"
+    )
+    job.write_text(wide.replace("global_batch: 48", "global_batch: 192"))
 
     def heat(celsius: int) -> None:
         rack.fleetctl("standin", "hardware", HOT, f"temperature={celsius}")
