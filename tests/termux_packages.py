@@ -190,5 +190,6 @@ class Upstream:
         home = f"--homedir={self._keys}"
         argv = ["gpg", home, "--batch", "--yes", *self._clock, *arguments]
         said = subprocess.run(argv, check=True, capture_output=True).stdout
-        subprocess.run(["gpgconf", home, "--kill", "gpg-agent"], check=True)
+        # It fails where an agent has just ended by itself.
+        subprocess.run(["gpgconf", home, "--kill", "gpg-agent"], check=False)
         return said
