@@ -112,7 +112,7 @@ def replaced(story: Story) -> None:
     story.keys["broken"] = story.key(BROKEN)
     box.must("standin", "fault", BROKEN, "kill")
     box.said["check"] = box.run("check", BROKEN)
-    story.states["killed"] = json.loads(box.must("status", BROKEN, "-o", "json"))
+    story.states["killed"] = json.loads(box.run("status", BROKEN, "-o", "json").stdout)
     box.must("standin", "plug", SPARE, "controller")
     box.said["known serial"] = box.run(
         "enroll", "--replace", BROKEN, "--serial", story.serial(LATE), "--wait", "0"
