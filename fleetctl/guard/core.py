@@ -99,8 +99,8 @@ def _clear(turn: Turn, name: str, why: str) -> None:
     for key in (f"kill:{name}", f"stop:{turn.run(name)}", f"switch:{outlet}", *fans):
         if (order := turn.memory.orders.get(key)) is not None:
             # What fails from here on is news, and the hub may have been mended: at once again.
-            order.first, order.told = turn.now, False
-            order.tries, order.sent, order.answered = 0, None, None
+            order.first, order.told, order.denied = turn.now, False, False
+            order.begin_anew()
     for key, call in list(turn.memory.calls.items()):
         beside = call.what in OF_OUTLETS and call.phone in turn.layout.beside(name)
         if (call.phone == name or beside) and turn.phone(call.phone).latch is None:

@@ -46,7 +46,9 @@ def take(turn: Turn, name: str, sample: Sample) -> None:
         return
     phone.sample = sample
     phone.heard = max(phone.heard, sample.time)
-    phone.problem = None
+    if phone.problem is not None:
+        phone.problem = None
+        _reach(turn, name)
     if phone.silent:
         phone.silent = False
         turn.note(name, "tells the state of its battery again")
@@ -56,11 +58,18 @@ def take(turn: Turn, name: str, sample: Sample) -> None:
     _heat(turn, name, phone, sample)
 
 
+def _reach(turn: Turn, name: str) -> None:
+    """It answers again: it is told at once what it may not have heard."""
+    if (order := turn.memory.orders.get(f"kill:{name}")) is not None:
+        order.begin_anew()
+
+
 def latch(turn: Turn, name: str, why: str) -> None:
     """From here on its power is off and it takes no jobs until a person clears it."""
     turn.phone(name).latch, turn.phone(name).cleared = Latch(why, turn.now), None
     turn.note(name, f"latched: {why}")
-    turn.order(f"kill:{name}", Order(why, turn.now))
+    # One for a lesser reason may be waiting for its next try.
+    turn.memory.orders[f"kill:{name}"] = Order(why, turn.now)
 
 
 def keep_latch(turn: Turn, name: str) -> None:
@@ -111,11 +120,13 @@ def _is_silent(turn: Turn, name: str, phone: PhoneMemory) -> bool:
 
 
 def _tell_silent(turn: Turn, name: str, phone: PhoneMemory) -> None:
-    way = (
-        "its power is cut, which nothing proves"
-        if name in turn.layout.feeder
-        else "the rack file has no outlet for it: pull its plug"
-    )
+    order = turn.memory.orders.get(f"switch:{turn.layout.feeder.get(name)}")
+    if name not in turn.layout.feeder:
+        way = "the rack file has no outlet for it: pull its plug"
+    elif order is not None and order.denied:
+        way = "its outlet did not cut its power: pull its plug"
+    else:
+        way = "its power is cut, which nothing proves"
     reason = f" ({phone.problem})" if phone.problem else ""
     turn.call(
         "silent",

@@ -45,7 +45,8 @@ class Order:
     """Something that was ordered and is not proven yet. `safety` waits for nothing.
 
     `sent` is when it was last tried, `answered` when that try came back; `ok` and `said` are of
-    that try. `told`: a person was called for it.
+    that try. `told`: a person was called for it. `denied`: a phone said that it still had power
+    after the hub had said that it was off.
     """
 
     why: str
@@ -58,6 +59,11 @@ class Order:
     ok: bool = False
     said: str = ""
     told: bool = False
+    denied: bool = False
+
+    def begin_anew(self) -> None:
+        """Be sent at once and tried as eagerly as a new one."""
+        self.tries, self.sent, self.answered = 0, None, None
 
 
 @dataclass(slots=True)

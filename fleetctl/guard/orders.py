@@ -70,8 +70,7 @@ def _kill(turn: Turn, key: str, order: Order, phone: str) -> None:
         return
     run = turn.run(phone)
     if run is None and order.tries >= EAGER_TRIES:
-        del turn.memory.orders[key]  # it does not answer, and nobody knows of a job there
-        return
+        return  # it does not answer, and nobody knows of a job there: once it answers again
     if _due(turn, order):
         _send(turn, order)
         turn.actions.append(Kill(phone, order.why))
@@ -112,6 +111,7 @@ def _cut(turn: Turn, key: str, order: Order, outlet: Outlet) -> None:
         turn.note(outlet.phones[0], f"outlet {outlet.name} is off: {order.why}")
         return
     if _due(turn, order, limit_seconds=outlet.limit_seconds):
+        order.denied |= order.ok and _is_live(turn, order, outlet)
         _send_switch(turn, order, outlet)
     if _late(turn, order):
         order.told = True
@@ -119,12 +119,19 @@ def _cut(turn: Turn, key: str, order: Order, outlet: Outlet) -> None:
 
 
 def _proven_off(turn: Turn, order: Order, outlet: Outlet) -> bool:
-    """By all of its phones but those that are silent, for which a person is called anyway."""
+    """By all of its phones but those that are silent, for which a person is called anyway. Where
+    all are, the hub's word must do, unless they gave it the lie before."""
     heard = [name for name in outlet.phones if not turn.phone(name).silent]
     later = [_after(turn, name, order) for name in heard]
-    if order.answered is None or not (later or order.ok):
+    if order.answered is None or not (later or (order.ok and not order.denied)):
         return False
     return all(sample is not None and not sample.plugged for sample in later)
+
+
+def _is_live(turn: Turn, order: Order, outlet: Outlet) -> bool:
+    """Whether a phone has said since that it still has power."""
+    said = [_after(turn, name, order) for name in outlet.phones]
+    return any(sample is not None and sample.plugged for sample in said)
 
 
 def _tell_not_cut(turn: Turn, order: Order, outlet: Outlet) -> None:

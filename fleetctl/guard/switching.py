@@ -65,6 +65,7 @@ def settle_outlet(turn: Turn, outlet: Outlet) -> None:
                 _call_anew(turn, outlet)
         elif order is not None and danger is not None and order.why != danger:
             order.why, order.told = danger, False
+            order.tries = min(order.tries, 1)  # eagerly again
             _call_anew(turn, outlet)
         return
     if order is not None:

@@ -31,9 +31,9 @@ OUTLETS = {
 
 class Desk:
     """`lying` outlets stay live; `mute` phones do not answer; `full` ones
-    take no charge; `broken` hubs fail. `supervised`:
-    whether runs go on without a phone whose rank was killed; `reachable`: whether the command that
-    calls a person ends well, None for one that hangs."""
+    take no charge; `broken` hubs fail; `deaf` phones cannot be killed. `supervised`:
+    whether runs go on without a phone whose rank was killed; `stops`: whether runs can be stopped;
+    `reachable`: whether the command that calls a person ends well, None for one that hangs."""
 
     def __init__(
         self,
@@ -57,6 +57,8 @@ class Desk:
         self.mute: set[str] = set()
         self.full: set[str] = set()
         self.broken: set[str] = set()
+        self.deaf: set[str] = set()
+        self.stops = True
         self.obeys = True
         self.supervised = True
         self.reachable: bool | None = True
@@ -136,10 +138,11 @@ class Desk:
                     self.blows[action.fan] = action.on
                 self._coming.append(Outcome(action.key, ok, "ok" if ok else "exit code 1"))
             case _ if action.kind == "kill":
-                reached = action.phone not in self.mute
+                reached = action.phone not in self.mute | self.deaf
                 if reached and self.supervised:
                     self.runs.pop(action.phone, None)
                 self._coming.append(Outcome(action.key, reached, "" if reached else "no answer"))
             case _ if action.kind == "stop":
-                self.runs = {name: run for name, run in self.runs.items() if run != action.run}
-                self._coming.append(Outcome(action.key, True))
+                if self.stops:
+                    self.runs = {name: run for name, run in self.runs.items() if run != action.run}
+                self._coming.append(Outcome(action.key, self.stops, "" if self.stops else "no"))

@@ -1,9 +1,10 @@
 """Guard over simulated weeks of a rack whose phones run hot, hang, break, and whose hubs lie.
 
 The heat and the batteries are the stand-in's; faults come from a seed. Whatever happens: power and
-job of a battery above the hard limit end within a poll and ten seconds, or, where the hub does not
-do it, its job ends and a person is called in that time; no outlet is told another thing more than
-twice an hour; nothing latched gets power; no job loses its power without danger.
+job of a battery above the hard limit end within a poll and ten seconds from when the phone can be
+heard, or, where the hub does not do it, its job ends and a person is called in that time; no outlet
+is told another thing more than twice an hour; nothing latched gets power; no job loses its power
+without danger.
 """
 
 from __future__ import annotations

@@ -84,7 +84,11 @@ class World:
             if self.now >= next_events:
                 self._events()
                 next_events += 60
-            self._step(1.0 if self._is_tense() else self.calm_seconds)
+            self._step(1.0 if self._is_tense() else self._calm())
+
+    def _calm(self) -> float:
+        """Seconds up to the next look, which is late for nobody's steps."""
+        return min(self.calm_seconds, max(1.0, self.asked + self.limits.poll_seconds - self.now))
 
     def _is_tense(self) -> bool:
         """Whether seconds count now."""
@@ -216,6 +220,9 @@ class World:
         self.outcomes.append(Outcome(action.key, reached, "" if reached else "no answer"))
 
     def _stop(self, action: Stop) -> None:
+        if any(phone.run == action.run and phone.silent for phone in self.phones.values()):
+            self.outcomes.append(Outcome(action.key, False, "no answer"))
+            return
         self._end_compute(action.run)
         for phone in self.phones.values():
             if phone.run == action.run:
@@ -274,7 +281,7 @@ class World:
                 continue
             if phone.above_since is None:
                 phone.above_since = self.now
-            known = max(phone.above_since, self.down_until)
+            known = max(phone.above_since, self.down_until, phone.back)
             if phone.silent:
                 known = max(known, phone.heard + limits.silent_seconds)
             if self.now - known <= limits.poll_seconds + 10:
@@ -320,7 +327,7 @@ class World:
             phone.hardware = replace(phone.hardware, surroundings=place)
         if self._happens(5):
             phone.silent = True
-            self._after_hours(0.01, 0.4, lambda: setattr(phone, "silent", False))
+            self._after_hours(0.01, 0.4, lambda: phone.speak(self.now))
         if self._happens(4):
             hub.way = self.chance.choice(["lies", "fails", "hangs"])
             self._after_hours(1, 8, lambda: hub.mend(self.now))
@@ -350,6 +357,9 @@ class World:
                 self.clears[name] = "looked at it"
                 self.hubs[outlet].switched.clear()
                 phone.above_since = None
+                for beside in (self.phones[other] for other in OUTLETS[outlet].phones):
+                    if not beside.computes:  # the mended hub cuts these too
+                        beside.above_since = None
 
     def _jobs(self) -> None:
         idle = [n for n, phone in self.phones.items() if phone.run is None and not phone.drains]

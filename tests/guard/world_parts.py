@@ -38,6 +38,13 @@ class Phone:
     above_since: float | None = None
     """Since when its battery is above the hard limit while power or job go on."""
     heard: float = 0.0
+    back: float = 0.0
+    """When it could be heard again, if guard could not know yet that it is above the limit."""
+
+    def speak(self, now: float) -> None:
+        self.silent = False
+        if self.above_since is not None and self.heard < self.above_since:
+            self.back = now
 
 
 @dataclass

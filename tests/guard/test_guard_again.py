@@ -1,0 +1,91 @@
+"""Phones that are in danger and could not be reached: what they are told once they answer again."""
+
+from __future__ import annotations
+
+from desk import Desk
+
+from fleetctl.guard.actions import Call, Kill
+from fleetctl.guard.orders import CALL_AFTER_SECONDS, EAGER_TRIES, RETRY_SECONDS
+
+
+def lose(desk: Desk) -> None:
+    """Be out of reach until guard tries to kill the phone's job once a minute only, and just
+    did; then answer again."""
+    desk.stops = False
+    desk.mute.add("phone001")
+    while len(desk.said(Kill)) <= EAGER_TRIES:
+        desk.go(1)
+    desk.go(2)
+    desk.mute.clear()
+
+
+def test_a_phone_that_comes_back_too_hot_has_its_job_killed_at_once() -> None:
+    desk = Desk()
+    desk.runs = {"phone001": "digits-1"}
+    lose(desk)
+    desk.celsius["phone001"] = 51.0
+    desk.go(1)
+    kills = [action for action in desk.since(1) if isinstance(action, Kill)]
+    assert kills == [Kill("phone001", "its battery had 51.0 °C (limit 50)")]
+
+
+def test_a_phone_that_comes_back_too_hot_calls_for_its_job_only_if_that_goes_on() -> None:
+    desk = Desk()
+    desk.runs = {"phone001": "digits-1"}
+    lose(desk)
+    desk.celsius["phone001"] = 51.0
+    desk.deaf.add("phone001")
+    desk.go(CALL_AFTER_SECONDS - 1)
+    assert "not-killed" not in [call.what for call in desk.said(Call)]
+    desk.go(3)
+    (call,) = [call for call in desk.said(Call) if call.what == "not-killed"]
+    assert call.message.startswith("phone001: its battery had 51.0 °C (limit 50), and nothing")
+
+
+def test_a_latched_phone_that_answers_again_has_its_job_killed_at_once() -> None:
+    desk = Desk()
+    desk.runs = {"phone001": "digits-1"}
+    desk.celsius["phone001"] = 51.0
+    desk.deaf.add("phone001")
+    desk.go(1)
+    lose(desk)
+    desk.deaf.clear()
+    desk.go(1)
+    assert [action.kind for action in desk.since(1)].count("kill") == 1
+    desk.go(1)
+    assert desk.runs == {}
+
+
+def test_what_could_not_be_killed_on_a_latched_phone_is_when_it_answers_again() -> None:
+    """Its run is over as far as anybody knows; what is left of it there may heat it still."""
+    desk = Desk()
+    desk.runs = {"phone001": "digits-1"}
+    desk.celsius["phone001"] = 51.0
+    desk.deaf.add("phone001")
+    desk.go(1)
+    desk.mute.add("phone001")
+    desk.go(3600)
+    assert desk.runs == {}
+    assert len(desk.said(Kill)) == EAGER_TRIES, "nobody answers: it is not told for ever"
+    desk.restart()
+    desk.deaf.clear()
+    desk.mute.clear()
+    desk.go(1)
+    assert len(desk.said(Kill)) == EAGER_TRIES + 1
+    desk.go(600)
+    assert len(desk.said(Kill)) == EAGER_TRIES + 1
+
+
+def test_a_hub_is_told_again_soon_when_a_silent_phone_comes_back_too_hot() -> None:
+    desk = Desk()
+    desk.broken.add("a")
+    desk.mute.add("phone001")
+    desk.go(190)
+    order = desk.memory.orders
+    while order["switch:a"].tries <= EAGER_TRIES or order["switch:a"].answered != desk.now:
+        desk.go(1)
+    desk.broken.clear()
+    desk.mute.clear()
+    desk.celsius["phone001"] = 51.0
+    desk.go(RETRY_SECONDS + 2)
+    assert desk.live["a"] is False
