@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -138,7 +139,10 @@ def reinstalled(story: Story) -> None:
     assert all("Success" in line for line in said), said
     box.said["again"] = box.run("enroll", "--serial", story.serial(FIRST), "-o", "json")
     story.uids.append(story.uid())
-    story.opened = box.android(FIRST).adb_tcp_port
+    until = time.monotonic() + 10  # its daemon starts anew after it has answered
+    while not (story.opened or time.monotonic() > until):
+        story.opened = box.android(FIRST).adb_tcp_port
+        time.sleep(0.1)
     box.must("standin", "plug", FIRST, "hub")
     box.said["again wire"] = box.run("enroll", "--wire", "--wait", "60", "-o", "json")
     story.answers["again"] = box.ssh(FIRST, "id -u")
