@@ -174,4 +174,5 @@ def _tell_latched(turn: Turn, name: str) -> None:
             f"{name}: {latch.why}; the rack file has no outlet for it: pull its plug, {clear}",
         )
     elif not turn.memory.outlets[feeder].on and f"switch:{feeder}" not in turn.memory.orders:
-        turn.call("latched", name, f"{name}: {latch.why}; its power is cut; {clear}")
+        proof = ", which nothing proves" if turn.phone(name).silent else ""
+        turn.call("latched", name, f"{name}: {latch.why}; its power is cut{proof}; {clear}")

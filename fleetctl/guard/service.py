@@ -86,6 +86,7 @@ class Service:
         self._problems: dict[str, str] = {}
         self._outcomes: list[Outcome] = []
         self._facts: dict[str, Facts] = {}
+        self._clears: dict[str, str] = {}
         self._wake = asyncio.Event()
         self._ending: asyncio.Future[Ending] | None = None
         self._pretence = Pretence(self.layout) if self.dry else None
@@ -122,6 +123,8 @@ class Service:
         yield self._decide(hands)
         yield self._read_state(hands)
         yield self._watch_rack_file()
+        if not self.dry:
+            yield self._read_clears()
         for name in self.layout.phones:
             yield self._ask(fleet, name)
 
@@ -212,24 +215,39 @@ class Service:
                     self._told("state", str(problem))
             await asyncio.sleep(FACTS_SECONDS)
 
+    async def _read_clears(self) -> None:
+        """What persons have left. The disk may hang: no decision waits for it."""
+        while True:
+            try:
+                self._clears |= await asyncio.to_thread(self.kept.clears)
+                self._told("clears", None)
+            except OSError as problem:
+                self._told("clears", f"{self.kept.folder}: {problem.strerror}")
+            await asyncio.sleep(FACTS_SECONDS)
+
     async def _watch_rack_file(self) -> None:
         """A rack file that is in order and has changed is taken up; one with mistakes is not."""
         before = await asyncio.to_thread(self._stamp)
         while True:
             await asyncio.sleep(RACK_SECONDS)
-            if (now := await asyncio.to_thread(self._stamp)) == before:
+            if (now := await asyncio.to_thread(self._stamp)) in ([], before):
                 continue
             before = now
             try:
                 await asyncio.to_thread(load_rack, self.rack_file)
-            except FleetError as problem:
+            except (FleetError, OSError) as problem:
                 self.say(f"the rack file has mistakes, the old one stays: {problem}")
             else:
                 self._end("changed")
 
     def _stamp(self) -> list[float]:
-        files = (self.rack_file, lock_file_of(self.rack_file, self.paths), self.paths.known_hosts)
-        return [file.stat().st_mtime if file.exists() else 0.0 for file in files]
+        """Empty while the files cannot be looked at, such as one that is being replaced."""
+        try:
+            lock = lock_file_of(self.rack_file, self.paths)
+            files = (self.rack_file, lock, self.paths.known_hosts)
+            return [file.stat().st_mtime if file.exists() else 0.0 for file in files]
+        except OSError:
+            return []
 
     def _tell(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
@@ -265,9 +283,9 @@ class Service:
             facts=self._facts,
             outcomes=self._outcomes,
             problems=self._problems,
-            clears={} if self.dry else self.kept.clears(),
+            clears=self._clears,
         )
-        self._samples, self._problems, self._outcomes = {}, {}, []
+        self._samples, self._problems, self._outcomes, self._clears = {}, {}, [], {}
         if self._pretence is not None:
             return self._pretence.over(inputs, self.clock())
         return inputs

@@ -1,10 +1,11 @@
-"""Phones that are in danger and could not be reached: what they are told once they answer again."""
+"""Phones in danger that cannot be reached for a while: what holds meanwhile, and what they and
+their hubs are told once they answer again."""
 
 from __future__ import annotations
 
 from desk import Desk
 
-from fleetctl.guard.actions import Call, Kill
+from fleetctl.guard.actions import Call, Kill, Switch
 from fleetctl.guard.orders import CALL_AFTER_SECONDS, EAGER_TRIES, RETRY_SECONDS
 
 
@@ -89,3 +90,50 @@ def test_a_hub_is_told_again_soon_when_a_silent_phone_comes_back_too_hot() -> No
     desk.celsius["phone001"] = 51.0
     desk.go(RETRY_SECONDS + 2)
     assert desk.live["a"] is False
+
+
+def test_the_word_of_a_hub_that_lied_proves_nothing_when_its_phone_falls_silent() -> None:
+    desk = Desk()
+    desk.lying.add("a")
+    desk.celsius["phone001"] = 51.0
+    desk.go(30)
+    desk.mute.add("phone001")
+    desk.go(240)
+    assert [call.what for call in desk.said(Call)] == ["power-not-cut", "silent"]
+    assert "its outlet did not cut its power" in desk.said(Call)[1].message
+    assert "power-not-cut:phone001" in desk.memory.calls
+    desk.lying.clear()
+    desk.restart()
+    desk.go(65)
+    assert desk.live["a"] is False, "it was told again"
+    assert "latched" not in [call.what for call in desk.said(Call)], (
+        "nobody says that its power is cut"
+    )
+    desk.mute.clear()
+    desk.go(62)
+    assert desk.memory.calls.keys() == {"latched:phone001"}
+
+
+def test_after_a_clear_the_word_of_a_hub_that_lied_counts_again() -> None:
+    desk = Desk()
+    desk.lying.add("a")
+    desk.celsius["phone001"] = 51.0
+    desk.go(30)
+    desk.mute.add("phone001")
+    desk.go(240)
+    desk.lying.clear()
+    desk.go(240, phone001="mended its hub")
+    assert desk.live["a"] is False
+    switches = len(desk.said(Switch))
+    desk.go(600)
+    assert len(desk.said(Switch)) == switches
+
+
+def test_of_a_latched_phone_that_fell_silent_nothing_proves_that_its_power_is_cut() -> None:
+    desk = Desk()
+    desk.celsius["phone001"] = 51.0
+    desk.go(1)
+    desk.mute.add("phone001")
+    desk.go(240)
+    (call,) = [call for call in desk.said(Call) if call.what == "latched"]
+    assert "its power is cut, which nothing proves; look at it" in call.message

@@ -198,41 +198,6 @@ def test_a_hub_that_lies_calls_a_person_in_time_and_is_told_again() -> None:
     assert calls(desk) == ["power-not-cut", "latched"]
 
 
-def test_the_word_of_a_hub_that_lied_proves_nothing_when_its_phone_falls_silent() -> None:
-    desk = Desk()
-    desk.lying.add("a")
-    desk.celsius["phone001"] = 51.0
-    desk.go(30)
-    desk.mute.add("phone001")
-    desk.go(240)
-    assert calls(desk) == ["power-not-cut", "silent"]
-    assert "its outlet did not cut its power" in desk.said(Call)[1].message
-    assert "power-not-cut:phone001" in desk.memory.calls
-    desk.lying.clear()
-    desk.restart()
-    desk.go(65)
-    assert desk.live["a"] is False, "it was told again"
-    assert "latched" not in calls(desk), "nobody says that its power is cut"
-    desk.mute.clear()
-    desk.go(62)
-    assert desk.memory.calls.keys() == {"latched:phone001"}
-
-
-def test_after_a_clear_the_word_of_a_hub_that_lied_counts_again() -> None:
-    desk = Desk()
-    desk.lying.add("a")
-    desk.celsius["phone001"] = 51.0
-    desk.go(30)
-    desk.mute.add("phone001")
-    desk.go(240)
-    desk.lying.clear()
-    desk.go(240, phone001="mended its hub")
-    assert desk.live["a"] is False
-    switches = len(desk.said(Switch))
-    desk.go(600)
-    assert len(desk.said(Switch)) == switches
-
-
 def test_who_was_called_for_a_hot_phone_is_called_again_when_it_is_in_danger() -> None:
     desk = Desk()
     desk.lying.add("a")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -274,6 +275,50 @@ def test_a_disk_that_hangs_holds_up_no_cut(lab: Lab, monkeypatch: pytest.MonkeyP
     memory = Kept(lab.paths).load(time.time())
     assert memory is not None
     assert memory.phones["phone001"].latch is not None
+
+
+def test_a_disk_that_hangs_while_clears_are_looked_for_holds_up_no_cut(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works = threading.Event()
+
+    def slow(_: Kept) -> dict[str, str]:
+        assert works.wait(20), "nothing was cut meanwhile"
+        return {}
+
+    monkeypatch.setattr(Kept, "clears", slow)
+    Phones.celsius["phone001"] = 51.0
+
+    def cut() -> bool:
+        if done := (lab.folder / "phone001").exists():
+            works.set()
+        return done
+
+    lab.guard(cut)
+
+
+def test_a_disk_that_fails_while_clears_are_looked_for_ends_no_guard(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Kept) -> dict[str, str]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Kept, "clears", fails)
+    Phones.celsius["phone001"] = 51.0
+    assert lab.guard((lab.folder / "phone001").exists) == "stopped"
+    assert lab.heard("clears: ")
+
+
+def test_a_rack_file_that_cannot_be_looked_at_ends_no_guard(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Service(load_rack(lab.file), lab.file, lab.paths, lab.said.append)
+
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "stat", fails)
+    assert watcher._stamp() == []
 
 
 def test_systemd_is_told_of_every_decision(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
