@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from fleetctl.remote import Fleet
 from fleetctl.state import State, StateError
 
 AT_ONCE = 16
-"""Commands of hubs that run at the same time."""
+"""Commands that give power, or switch a fan, at the same time; to cut it, none waits for another."""
 
 STOP_LIMIT_SECONDS = 150.0
 CALL_LIMIT_SECONDS = 60.0
@@ -151,7 +152,8 @@ class Hands:
         self._tell(Outcome(action.key, ran.ok, ran.sentence))
 
     async def _switch(self, action: Switch | Blow, outlet: Outlet) -> None:
-        async with self._bound:
+        cuts = isinstance(action, Switch) and not action.on
+        async with nullcontext() if cuts else self._bound:
             ran = await self._actuator.switch(outlet, action.on)
         self._tell(Outcome(action.key, ran.ok, ran.sentence))
 
