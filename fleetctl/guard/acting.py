@@ -31,7 +31,7 @@ from fleetctl.remote import Fleet
 from fleetctl.state import State, StateError
 
 AT_ONCE = 16
-"""Commands that give power, or switch a fan, at the same time; to cut it, none waits for another."""
+"""Commands that give power or switch a fan at the same time; one that cuts waits for none."""
 
 STOP_LIMIT_SECONDS = 150.0
 CALL_LIMIT_SECONDS = 60.0
