@@ -38,7 +38,7 @@ def test_a_phone_that_grows_hot_keeps_its_place_with_less_to_do_and_gets_it_back
     )
     job.write_text(wide.replace("global_batch: 48", "global_batch: 192"))
 
-    def heat(celsius: int) -> None:
+    def heat(celsius: float) -> None:
         rack.fleetctl("standin", "hardware", HOT, f"temperature={celsius}")
 
     rack.fleetctl("standin", "hardware", "--pace", "0")  # it is as hot as the test says
@@ -49,7 +49,7 @@ def test_a_phone_that_grows_hot_keeps_its_place_with_less_to_do_and_gets_it_back
                 changes = shares(folder)
                 return int(changes[-1]["samples"][HOT]) if changes else 32
 
-            heat(42)
+            heat(42.5)
             wait_for(lambda: 0 < samples() < 28, "moderate throttling makes its share smaller")
             assert "heat slows it" in shares(folder)[0]["why"][HOT]
             (told,) = [j for j in rack.fleetctl_json("jobs")["jobs"] if j["name"] == folder.name]
