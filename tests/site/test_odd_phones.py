@@ -66,10 +66,11 @@ def test_a_clock_that_is_90_seconds_off_keeps_nobody_out_and_people_are_told(
     rack, phone = provisioned_rack, "phone005"
     ssh = ("ssh", "-F", str(rack.folder / "ssh_config"), phone)
 
-    def alerts() -> list[str | None]:
+    def alerts() -> list[str]:
         with urllib.request.urlopen(f"http://{SUBNET}.2:9090/api/v1/alerts", timeout=10) as page:
             found = json.load(page)["data"]["alerts"]
-        return [one["labels"].get("phone") for one in found if one["state"] == "firing"]
+        firing = [one["labels"] for one in found if one["state"] == "firing"]
+        return [labels["phone"] for labels in firing if labels["alertname"] == "PhoneClockOff"]
 
     with fault(rack, phone, "clock=+90s"):
 
