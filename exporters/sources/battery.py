@@ -34,6 +34,9 @@ DUMPSYS_SECONDS = 3.0
 AGAIN_SECONDS = 300.0
 """Where Termux:API fails and Android answers: a call that hangs holds the other sources up."""
 
+FROZEN = "UPDATES STOPPED"
+"""So `dumpsys battery` says once somebody has set its values: they are not the battery's."""
+
 NEEDED = frozenset({BATTERY_TEMPERATURE, BATTERY_PLUGGED})
 """What safety needs to know."""
 
@@ -107,6 +110,8 @@ def parse(text: bytes) -> list[Sample]:
 def parse_dumpsys(text: str) -> list[Sample]:
     """What `dumpsys battery` prints: the temperature in tenths of a degree, status and health as
     Android's numbers. Raises Unavailable if nothing usable is in it."""
+    if FROZEN in text:
+        raise Unavailable("somebody froze its values: `dumpsys battery reset` in `adb shell`")
     fields = dict(re.findall(r"^\s*([A-Za-z][\w ]*): *(-?\w+)\s*$", text, re.MULTILINE))
     whole = {key: int(said) for key, said in fields.items() if re.fullmatch(r"-?\d{1,9}", said)}
     powered = [fields.get(f"{way} powered") for way in ("AC", "USB", "Wireless", "Dock")]

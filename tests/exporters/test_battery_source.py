@@ -165,6 +165,13 @@ def test_android_tells_the_same_but_for_the_current() -> None:
     }
 
 
+def test_what_somebody_froze_is_unknown() -> None:
+    """As after `dumpsys battery set` or `unplug`: it may have grown hot since."""
+    frozen = DUMPSYS.replace("\n", "\n  (UPDATES STOPPED -- use 'reset' to restart)\n", 1)
+    with pytest.raises(Unavailable, match="dumpsys battery reset"):
+        parse_dumpsys(frozen)
+
+
 def test_what_android_does_not_say_is_absent() -> None:
     found = named(parse_dumpsys("  temperature: -55\n  level: 50\n  scale: 0\n  health: 9\n"))
     assert found == {"temperature_celsius": -5.5}
