@@ -4,6 +4,8 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from loopback import Loopback, on_all_ranks
 
 from trainer.exchange.engine import Engine, EngineError
@@ -21,6 +23,72 @@ def test_buckets_are_summed_in_the_order_of_posting() -> None:
         return [float(each[-1]) for each in data]
 
     assert on_all_ranks(3, work) == [[18.0, 303.0, 6.0]] * 3
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_buckets_posted_at_once_are_summed_like_numpy(data) -> None:
+    """However many there are, long and short, and whatever the rank does between them."""
+    size = data.draw(st.integers(2, 4))
+    lengths = data.draw(st.lists(st.integers(0, 2000), min_size=1, max_size=9))
+    waits = data.draw(st.lists(st.booleans(), min_size=len(lengths), max_size=len(lengths)))
+    reduce = data.draw(st.sampled_from(["ring", "hierarchical"]))
+    exchange = Exchange(reduce=reduce, segment_bytes=data.draw(st.sampled_from([64, 1024])))
+    switches = ["a", "b", "a", "a"][:size]
+
+    def part(rank: int, number: int) -> np.ndarray:
+        return np.arange(lengths[number], dtype=np.float32) % 97 + 100 * rank + number
+
+    def work(transport: Loopback) -> list[np.ndarray]:
+        engine = Engine(lambda: transport, exchange, switches)
+        sums = [part(transport.rank, number) for number in range(len(lengths))]
+        buckets = []
+        for each, wait in zip(sums, waits, strict=True):
+            buckets.append(engine.post(each))
+            if wait:
+                engine.wait(buckets[-1])
+        for bucket in buckets:
+            engine.wait(bucket)
+        engine.close()
+        return sums
+
+    for sums in on_all_ranks(size, work):
+        for number, found in enumerate(sums):
+            expected = sum(part(rank, number) for rank in range(size))
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_bucket_that_waits_for_its_neighbour_does_not_keep_the_link_from_the_next() -> None:
+    """Between two ranks' buckets, and while the last messages of one are under way, the link would
+    stand idle."""
+    held = threading.Event()
+
+    class Held(Loopback):
+        """Messages of the first lane arrive when they may."""
+
+        def receive(self, data, peer, tag=0):
+            return super().receive(data, peer, tag), tag
+
+        def done(self, pending):
+            if isinstance(pending, tuple):
+                message, tag = pending
+                return (tag > 0 or held.is_set()) and super().done(message)
+            return super().done(pending)
+
+    def work(transport: Loopback) -> list[float]:
+        slow = Held(transport.rank, transport.size, transport._links)
+        engine = Engine(lambda: slow, Exchange())
+        first, second = (engine.post(np.ones(5, np.float32)) for _ in range(2))
+        engine.wait(second)
+        pending = not first.finished.is_set()
+        both.wait()
+        held.set()
+        engine.wait(first)
+        engine.close()
+        return [pending, float(first.data[0]), float(second.data[0])]
+
+    both = threading.Barrier(2)
+    assert on_all_ranks(2, work) == [[True, 2.0, 2.0]] * 2
 
 
 def test_the_root_s_data_reach_all_ranks() -> None:

@@ -13,37 +13,51 @@ from collections.abc import Sequence
 import numpy as np
 
 from trainer.exchange.codec import PLAIN, Codec
-from trainer.exchange.ring import Circle, Idle, Layout, Pass, Slots, chunk_bounds, run_together
+from trainer.exchange.ring import (
+    LANES,
+    Circle,
+    Layout,
+    Pass,
+    Progress,
+    Slots,
+    chunk_bounds,
+    together,
+)
 from trainer.exchange.transport import Transport
 
 
 class Hierarchical:
     """All-reduce over all ranks; `switches` names the switch of each."""
 
-    def __init__(
-        self, transport: Transport, segment_bytes: int, idle: Idle, switches: Sequence[str]
-    ) -> None:
-        self._transport, self._segment_bytes, self._idle = transport, segment_bytes, idle
+    def __init__(self, transport: Transport, segment_bytes: int, switches: Sequence[str]) -> None:
+        self._transport, self._segment_bytes = transport, segment_bytes
         members: dict[str, list[int]] = {}
         for rank, switch in enumerate(switches):
             members.setdefault(switch, []).append(rank)
         self._groups = [tuple(ranks) for ranks in members.values()]
         own = members[switches[transport.rank]]
-        self._inside = Circle(tuple(own), own.index(transport.rank))
-        self._slots = Slots()
+        self._inside = tuple(own)
+        self._slots = [Slots() for _ in range(LANES)]
 
-    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN) -> None:
+    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN, lane: int = 0) -> Progress:
         """Sum `data` (flat, contiguous; equally long on all ranks) over the ranks, in place.
 
-        All ranks end with the same bits, whatever the numbers of phones on the switches.
+        All ranks end with the same bits, whatever the numbers of phones on the switches. What is
+        under way at the same time needs lanes of its own, the same on all ranks.
         """
-        inside = self._pass(data, self._inside, codec, gather=False)
-        self._run([inside])
-        across = self._across(data.size, codec.grain)
-        self._run([self._pass(data[part], circle, codec) for part, circle in across])
-        self._run([self._pass(data, self._inside, codec, scatter=False)])
+        slots = self._slots[lane]
+        inside = Circle(self._inside, self._inside.index(self._transport.rank), lane)
+        yield from together([self._pass(data, inside, codec, slots, gather=False)])
+        slots.release()
+        across = self._across(data.size, codec.grain, lane)
+        yield from together(
+            [self._pass(data[part], circle, codec, slots) for part, circle in across]
+        )
+        slots.release()
+        yield from together([self._pass(data, inside, codec, slots, scatter=False)])
+        slots.release()
 
-    def _across(self, length: int, grain: int) -> list[tuple[slice, Circle]]:
+    def _across(self, length: int, grain: int, lane: int) -> list[tuple[slice, Circle]]:
         """The parts of which this rank holds its switch's sum, and who holds those of the others.
 
         A part goes from one cut to the next, wherever any switch cuts its chunks: with unequal
@@ -60,22 +74,18 @@ class Hierarchical:
                 for group, each in zip(self._groups, bounds, strict=True)
             ]
             if rank in holders:
-                parts.append((slice(start, end), Circle(tuple(holders), holders.index(rank), tag)))
+                circle = Circle(tuple(holders), holders.index(rank), tag * LANES + lane)
+                parts.append((slice(start, end), circle))
         return parts
 
     def _pass(
-        self, data: np.ndarray, circle: Circle, codec: Codec,
+        self, data: np.ndarray, circle: Circle, codec: Codec, slots: Slots,
         *, scatter: bool = True, gather: bool = True,
     ) -> Pass:  # fmt: skip
         layout = Layout.of(data, circle, self._segment_bytes, codec)
         return Pass(
-            self._transport, circle, layout, data, codec, self._slots,
-            scatter=scatter, gather=gather,
-        )  # fmt: skip
-
-    def _run(self, passes: Sequence[Pass]) -> None:
-        run_together(passes, self._idle)
-        self._slots.release()
+            self._transport, circle, layout, data, codec, slots, scatter=scatter, gather=gather
+        )
 
 
 def _chunk_at(start: int, bounds: Sequence[int]) -> int:

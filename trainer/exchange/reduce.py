@@ -9,7 +9,7 @@ import numpy as np
 
 from trainer.exchange.codec import PLAIN, Codec
 from trainer.exchange.hierarchical import Hierarchical
-from trainer.exchange.ring import Idle, Ring
+from trainer.exchange.ring import Progress, Ring
 from trainer.exchange.transport import MpiTransport
 from trainer.formats import Exchange
 
@@ -24,8 +24,11 @@ class World(Protocol):
 
 
 class Reduce(Protocol):
-    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN) -> None:
-        """Sum `data` (flat, contiguous; equally long on all ranks) over the ranks, in place."""
+    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN, lane: int = 0) -> Progress:
+        """Sum `data` (flat, contiguous; equally long on all ranks) over the ranks, in place.
+
+        What is under way at the same time needs lanes of its own, the same on all ranks.
+        """
         ...
 
 
@@ -35,9 +38,10 @@ class Reference:
     def __init__(self, world: Any) -> None:
         self._world = world
 
-    def all_reduce(self, data: np.ndarray, _codec: Codec = PLAIN) -> None:
+    def all_reduce(self, data: np.ndarray, _codec: Codec = PLAIN, _lane: int = 0) -> Progress:
         if self._world.size > 1 and data.size:
             self._world.all_reduce(data)
+            yield True
 
 
 def open_world(exchange: Exchange, names: Sequence[str]) -> World:
@@ -50,12 +54,12 @@ def open_world(exchange: Exchange, names: Sequence[str]) -> World:
     return MpiTransport(names)
 
 
-def build(exchange: Exchange, world: Any, switches: Sequence[str], idle: Idle) -> Reduce:
+def build(exchange: Exchange, world: Any, switches: Sequence[str]) -> Reduce:
     """The reduce of the plan over `world`; `switches` names each rank's, if the plan does."""
     segment_bytes = exchange.segment_bytes
     builders: dict[str, Callable[[], Reduce]] = {
-        "ring": lambda: Ring(world, segment_bytes, idle),
-        "hierarchical": lambda: Hierarchical(world, segment_bytes, idle, switches),
+        "ring": lambda: Ring(world, segment_bytes),
+        "hierarchical": lambda: Hierarchical(world, segment_bytes, switches),
         "mpi": lambda: Reference(world),
         "gloo": lambda: Reference(world),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,28 +28,33 @@ EAGER_BYTES = 60 * 1024
 """What Open MPI's TCP sends without asking the receiver first (btl_tcp_eager_limit, 64 KiB with
 its header): smaller pieces would gain nothing."""
 
-type Idle = Callable[[int], None]
-"""Called when there is nothing to do until a message arrives, with the number of times that it
-has been called in a row; it may raise to give up."""
+LANES = 3
+"""Sums under way side by side: where one waits for a neighbour, or has nothing left to start, the
+next has the link."""
+
+type Progress = Iterator[bool]
+"""A sum on its way: each step does what can be done at once and says whether anything moved."""
 
 
 class Ring:
     """All-reduce over all ranks of `transport`; `segment_bytes` is the unit of the pipeline."""
 
-    def __init__(self, transport: Transport, segment_bytes: int, idle: Idle) -> None:
-        self._transport, self._segment_bytes, self._idle = transport, segment_bytes, idle
-        self._slots = Slots()
+    def __init__(self, transport: Transport, segment_bytes: int) -> None:
+        self._transport, self._segment_bytes = transport, segment_bytes
+        self._slots = [Slots() for _ in range(LANES)]
 
-    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN) -> None:
+    def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN, lane: int = 0) -> Progress:
         """Sum `data` (flat, contiguous; equally long on all ranks) over the ranks, in place.
 
-        All ranks end with the same bits: each chunk is summed along the ring in one order.
+        All ranks end with the same bits: each chunk is summed along the ring in one order. What
+        is under way at the same time needs lanes of its own, the same on all ranks.
         """
         transport = self._transport
-        circle = Circle(tuple(range(transport.size)), transport.rank)
+        circle = Circle(tuple(range(transport.size)), transport.rank, lane)
         layout = Layout.of(data, circle, self._segment_bytes, codec)
-        run_together([Pass(transport, circle, layout, data, codec, self._slots)], self._idle)
-        self._slots.release()
+        slots = self._slots[lane]
+        yield from together([Pass(transport, circle, layout, data, codec, slots)])
+        slots.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,14 +242,9 @@ class Pass:
         return True
 
 
-def run_together(passes: Sequence[Pass], idle: Idle) -> None:
-    """Carry all passes to their ends, side by side; calls `idle` while there is nothing to do."""
+def together(passes: Sequence[Pass]) -> Progress:
+    """Carry all passes to their ends, side by side."""
     under_way = list(passes)
-    idle_calls = 0
     while under_way := [each for each in under_way if not each.finished]:
         moved = [each.advance() for each in under_way]
-        if any(moved):
-            idle_calls = 0
-        else:
-            idle(idle_calls)
-            idle_calls += 1
+        yield any(moved)
