@@ -7,6 +7,9 @@ taken by this machine's clock; the head phone's is compared with it in every tur
 
     ansible-playbook -i "$PHONERACK_RACK" site.yml && fleetctl data add digits
     python benchmarks/launch/launch_time.py --phones 6 --turns 6 --json docs/figures/launch.json
+
+`--without-torch` starts a program that sums one number over all ranks instead, for racks of many
+phones; the sum counts as its first iteration.
 """
 
 from __future__ import annotations
@@ -39,6 +42,21 @@ train:
   global_batch: 96
   optimizer: {name: sgd, lr: 0.1}
 """
+SUM = """\
+import json, time
+import numpy as np
+from trainer.exchange.engine import Engine
+from trainer.exchange.transport import MpiTransport
+from trainer.formats import Exchange
+
+engine = Engine(MpiTransport, Exchange())
+total = engine.all_reduce(np.ones(1, np.float32))[0]
+if engine.rank == 0:
+    assert total == engine.size
+    with open("first.jsonl", "w") as file:
+        print(json.dumps({"time": time.time(), "kind": "iteration"}), file=file)
+engine.close()
+"""
 HAND = "bench-launch"
 FLEETCTL = str(Path(sys.executable).with_name("fleetctl"))
 
@@ -58,9 +76,7 @@ async def first_iteration(fleet: Fleet, head: str, run: str) -> float:
     before = time.time()
     clock = (await fleet.run_on(head, "date +%s.%N")).stdout
     skew_seconds = float(clock) - (before + time.time()) / 2
-    shown = await fleet.run_on(
-        head, f"grep -m 1 '\"iteration\"}}' {onphone.folder(run)}/progress.jsonl"
-    )
+    shown = await fleet.run_on(head, f"grep -m 1 '\"iteration\"}}' {onphone.folder(run)}/*.jsonl")
     if not shown.ok:
         raise SystemExit(f"benchmark: run {run} on {head} had no iteration")
     return float(json.loads(shown.stdout)["time"]) - skew_seconds
@@ -85,20 +101,23 @@ async def by_launch(
     return Turn(0.0, first - began - preflight_seconds, preflight_seconds), run
 
 
-async def by_hand(fleet: Fleet, rack: Rack, paths: RackPaths, run: RunFolder) -> float:
-    """The same plan once more, started as a person would who has prepared everything."""
+async def by_hand(
+    fleet: Fleet, rack: Rack, paths: RackPaths, run: RunFolder, program: str
+) -> float:
+    """The same once more, started as a person would who has prepared everything."""
     phones = run.summary().phones
     there, here = onphone.folder(HAND), onphone.folder(run.name)
     await fleet.run(
         phones,
-        f"rm -rf {there} && mkdir {there} && cp {here}/hostfile {there} && "
-        f"sed 's/{run.name}/{HAND}/' {here}/plan.json >{there}/plan.json",
+        f"rm -rf {there} && mkdir {there} && cd {here} && cp hostfile {there} && "
+        f"for file in *.py; do [ ! -e $file ] || cp $file {there}; done && "
+        f"[ ! -e plan.json ] || sed 's/{run.name}/{HAND}/' plan.json >{there}/plan.json",
         timeout_seconds=30,
     )
     line = (
         f"cd {there} && export PYTHONPATH=$HOME/phonerack/current/python && "
         f"mpirun --hostfile hostfile -n {len(phones)} --map-by ppr:1:node --bind-to none "
-        f"-x PYTHONPATH {onphone.PYTHON} -m trainer plan.json >mpirun.log 2>&1"
+        f"-x PYTHONPATH {onphone.PYTHON} {program} >mpirun.log 2>&1"
     )
     head = phones[0]
     began = finish(ssh(rack, paths, head, line))
@@ -114,21 +133,23 @@ def ssh(rack: Rack, paths: RackPaths, phone: str, line: str) -> list[str]:
     ]
 
 
-async def measure(phones: int, turns: int, say: Callable[[str], None]) -> list[Turn]:
+async def measure(phones: int, turns: int, torch: bool, say: Callable[[str], None]) -> list[Turn]:
+    program = "-m trainer plan.json" if torch else "sum.py"
     rack = load_rack(find_rack_file(None))
     paths = RackPaths(rack.name)
     with tempfile.TemporaryDirectory() as folder:
         job = Path(folder) / "bench-launch.yml"
-        job.write_text(JOB)
+        job.write_text(JOB if torch else "command: [python, sum.py]\n")
+        (Path(folder) / "sum.py").write_text(SUM)
         async with Fleet(rack, paths) as fleet:
             _, warm = await by_launch(fleet, paths, job, phones)
-            await by_hand(fleet, rack, paths, warm)
+            await by_hand(fleet, rack, paths, warm, program)
             found = []
             for number in range(turns):
                 # Each goes first as often as the other.
-                hand = await by_hand(fleet, rack, paths, warm) if number % 2 else None
+                hand = await by_hand(fleet, rack, paths, warm, program) if number % 2 else None
                 turn, _ = await by_launch(fleet, paths, job, phones)
-                hand = hand or await by_hand(fleet, rack, paths, warm)
+                hand = hand or await by_hand(fleet, rack, paths, warm, program)
                 found.append(replace(turn, by_hand_seconds=hand))
                 say(f"turn {number + 1}: {found[-1]}")
     return found
@@ -138,9 +159,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--phones", type=int, default=6)
     parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--without-torch", action="store_true", help="sum one number instead")
     parser.add_argument("--json", type=Path, help="write the figures here too")
     options = parser.parse_args()
-    turns = asyncio.run(measure(options.phones, options.turns, progress().print))
+    torch = not options.without_torch
+    turns = asyncio.run(measure(options.phones, options.turns, torch, progress().print))
     hand = statistics.median(turn.by_hand_seconds for turn in turns)
     launch = statistics.median(turn.launch_seconds for turn in turns)
     preflight = statistics.median(turn.preflight_seconds for turn in turns)
