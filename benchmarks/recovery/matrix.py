@@ -130,6 +130,16 @@ def to_another(what: str) -> Hurt:
     return hurt
 
 
+def freeze_rank(scene: Scene) -> tuple[str, ...]:
+    """The program on a phone stands still, while the phone answers whatever it is asked."""
+    phone = scene.other()
+    prefix = "/data/data/com.termux/files/usr/bin"
+    done = inside(scene.rack, phone, f"{prefix}/pkill", "-STOP", "-f", "trainer plan.json")
+    if done.returncode:
+        sys.exit(f"matrix: {phone} has no rank to be frozen: {done.stderr}")
+    return (phone,)
+
+
 def lose_head(scene: Scene) -> tuple[str, ...]:
     scene.fault(scene.phones[0], scene.chance.choice(["kill", "unplug", "hang"]))
     return (scene.phones[0],)
@@ -169,6 +179,7 @@ def lose_two(scene: Scene) -> tuple[str, ...]:
 KINDS: dict[str, Hurt] = {
     "kill": to_another("kill"),
     "hang": to_another("hang"),
+    "frozen": freeze_rank,
     "unplug": to_another("unplug"),
     "reboot": to_another("reboot"),
     "slow": to_another("slow=0.3"),
