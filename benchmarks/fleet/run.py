@@ -2,7 +2,8 @@
 
 The phones are those of a provisioned rack, or a crowd: a few stand-ins that bear many addresses, so
 that 138 sshds, shells and Pythons do what they do on 138 phones, without 138 containers. For that
-the rack needs `site.yml -e ssh_max_startups=1000`, and root.
+the rack needs `site.yml -e ssh_max_startups=1000`, and root. The dead of a provisioned rack are
+stand-ins that are unplugged meanwhile; `--dead 0` leaves that out.
 
     export PHONERACK_RACK=…
     python benchmarks/fleet/run.py --crowd 138 --dead 10 --json docs/figures/fleet.json
@@ -118,6 +119,17 @@ def _bear(
     )
 
 
+@contextmanager
+def unplugged(rack: Rack, count: int) -> Iterator[None]:
+    """The last `count` stand-ins are off the wire meanwhile."""
+    last = ",".join(list(rack.phones)[-count:])
+    subprocess.run([FLEETCTL, "standin", "fault", last, "unplug"], check=True, capture_output=True)
+    try:
+        yield
+    finally:
+        subprocess.run([FLEETCTL, "standin", "heal", last], check=True, capture_output=True)
+
+
 def cold(words: Sequence[str], environment: dict[str, str], turns: int, dead: int) -> Measured:
     """A command of its own: program start, handshakes, everything."""
     times, cpu, memory, answered = [], 0.0, 0, []
@@ -203,6 +215,9 @@ def main() -> None:
                 found += measure(file, home, dead, options.turns)
     else:
         found += measure(find_rack_file(None), paths.home, 0, options.turns)
+        if options.dead:
+            with unplugged(rack, options.dead):
+                found += measure(find_rack_file(None), paths.home, options.dead, options.turns)
     print_table(
         ["COMMAND", "KIND", "DEAD", "ANSWERED", "MEDIAN", "WORST", "CPU", "MEMORY", "TARGET"],
         (
