@@ -99,9 +99,11 @@ class Carrier:
 
     def _request(self, entry: Entry) -> Request:
         job = read_job(self.run.job_file)
+        ranks = len(entry.phones) if entry.ranks is None else entry.ranks
         wish = Wish(
             offered=entry.phones,
-            count=None if entry.most is None else min(entry.most, len(entry.phones)),
+            first=entry.phones[:ranks],
+            count=None if entry.most is None else min(entry.most, ranks),
             minimum=entry.least,
             spares=entry.spares,
         )

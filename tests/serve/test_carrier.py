@@ -11,7 +11,7 @@ import pytest
 
 from fleetctl.errors import FleetError
 from fleetctl.jobs import energy, launch, recover
-from fleetctl.jobs.choose import NotEnoughPhones
+from fleetctl.jobs.choose import NotEnoughPhones, pick
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.jobs.launch import Request
 from fleetctl.jobs.room import Room
@@ -55,6 +55,23 @@ def test_it_may_start_on_the_phones_that_it_was_given_alone(paper: Any, started:
     wish = request.wish
     assert (wish.offered, wish.named) == (PHONES, ())
     assert (wish.least, wish.most) == (2, 3)
+
+
+@pytest.mark.parametrize("phones", ["phone[002-004]", "4"])
+def test_it_trains_on_the_phones_that_were_chosen_to_train_and_spares_stay_beside_them(
+    paper: Any, started: Any, phones: str
+) -> None:
+    """The spare stands before them in ring order, and one of the four could not be given."""
+    entry = paper.enqueue_training(phones, minimum=2, spares=1)
+    paper.queue.give(entry.name, ["phone002", "phone003", "phone004"], spares=["phone001"])
+
+    (request,) = started(entry.name, NotEnoughPhones("phone002 has no release"))
+
+    ready = paper.rack.ring(request.wish.offered)
+    trained = (("phone002", "phone003", "phone004"), ("phone001",))
+    assert pick(ready, request.wish) == trained
+    without = [phone for phone in ready if phone != "phone003"]
+    assert pick(without, request.wish)[0] == ("phone002", "phone004", "phone001")
 
 
 def test_a_start_without_enough_phones_waits_for_others_at_once_then_longer(
