@@ -78,7 +78,7 @@ class Carrier:
         self.queue.remove(self.run.name)
 
     async def _start(self, entry: Entry) -> bool:
-        """Whether the job runs now. If not, it is over, or waits in the queue again."""
+        """Whether the job has begun. If not, it is over, or waits in the queue again."""
         self.starting = asyncio.current_task()
         try:
             request = self._request(entry)
@@ -92,6 +92,8 @@ class Carrier:
         except asyncio.CancelledError:
             if not self.stop_requested.is_set():
                 raise
+            if self.run.events():
+                return True  # it may have begun, and ends as whatever is stopped
             self._over("stopped", "stopped by the operator before it ran")
         finally:
             self.starting = None

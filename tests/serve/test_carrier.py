@@ -135,6 +135,81 @@ def test_a_start_that_had_touched_phones_is_over_with_what_its_folder_says(
     assert run.summary().reason == "mpirun did not start"
 
 
+@pytest.fixture
+def cut_off(paper: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Carrier]:
+    """The supervisor of a job, after something `happens` to it in the midst of the start; whether
+    that had come as far as phones is written down, as `launch` does."""
+
+    def cut(name: str, happens: Callable[[Carrier], object], begun: bool) -> Carrier:
+        run = paper.run(name)
+
+        async def start(*_: Any, **__: Any) -> None:
+            try:
+                await asyncio.Future()
+            finally:
+                if begun:
+                    run.record("created", phones=PHONES[:2])
+
+        fleet: Any = None
+        room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+        carrier = Carrier(paper.queue, room, run)
+
+        async def go() -> None:
+            carrying = asyncio.create_task(carrier.carry())
+            while carrier.starting is None:
+                await asyncio.sleep(0)
+            happens(carrier)
+            await asyncio.wait({carrying})
+            assert carrying.cancelled() or not carrying.exception()
+
+        monkeypatch.setattr(launch, "launch", start)
+        asyncio.run(go())
+        return carrier
+
+    return cut
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_shutdown_in_the_midst_of_a_start_leaves_the_job_to_the_next_supervisor(
+    paper: Any, cut_off: Any, begun: bool
+) -> None:
+    name = given(paper)
+
+    cut_off(name, lambda carrier: carrier.starting.cancel(), begun)
+
+    assert paper.queue.get(name).phones == PHONES[:2]
+    assert not paper.run(name).summary().over
+
+
+def test_a_stop_in_the_midst_of_a_start_ends_the_job(paper: Any, cut_off: Any) -> None:
+    name = given(paper)
+
+    cut_off(name, Carrier.interrupt, begun=False)
+
+    assert paper.queue.get(name) is None
+    assert paper.run(name).summary().state == "stopped"
+
+
+def test_a_stop_of_a_start_that_may_have_begun_clears_up_as_that_of_a_run(
+    paper: Any, cut_off: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = given(paper)
+    asked = []
+
+    async def carry(_: Any, run: Any, **how: Any) -> None:
+        asked.append(how["stop_requested"].is_set())
+        run.record("ended", state="stopped")
+
+    async def nothing(*_: Any) -> None: ...
+
+    monkeypatch.setattr(recover, "carry", carry)
+    monkeypatch.setattr(energy, "measure", nothing)
+    cut_off(name, Carrier.interrupt, begun=True)
+
+    assert asked == [True]
+    assert paper.queue.get(name) is None
+
+
 def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(
     paper: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
