@@ -114,7 +114,7 @@ def _request(app: App, program: list[str] | None, options: dict[str, Any]) -> Re
     if resume is not None and explicit is None:
         # A phone that died must not keep the others from going on.
         limit = len(resume.summary().phones)
-        return Request(job, choose.Wish(limit=limit), files, resume, whole)
+        return Request(job, choose.Wish(limit=limit, spares=job.spares), files, resume, whole)
     if explicit:
         # The smallest number that the file allows is meant for the number that it names.
         job = job.model_copy(update={"phones": explicit, "minimum": None})

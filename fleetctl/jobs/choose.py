@@ -34,11 +34,12 @@ class Wish:
 
     `limit` bounds the last: a run that is resumed wants as many as it had, and takes fewer.
     `minimum`: as few will do; `spares` are held beside them where there are some. `offered`: only
-    these are chosen from.
+    these are chosen from, and `first` of these train if they can.
     """
 
     named: tuple[str, ...] = ()
     offered: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     count: int | None = None
     limit: int | None = None
     minimum: int | None = None
@@ -165,9 +166,10 @@ def enough(ready: int, wish: Wish) -> bool:
 def pick(
     ready: Sequence[str], wish: Wish, keep: Sequence[str] = (), hot: Collection[str] = ()
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that train and those that are spare, out of the ready ones; `keep` comes first, and
-    `hot` ones last. A job that takes what there is goes without these if half are cool."""
-    order = [phone for phone in keep if phone in ready]
+    """Those that train and those that are spare, out of the ready ones; `keep` comes first,
+    then `wish.first`, and `hot` ones last. A job that takes what there is goes without these if
+    half are cool."""
+    order = [phone for phone in dict.fromkeys((*keep, *wish.first)) if phone in ready]
     order += [phone for phone in ready if phone not in order]
     cool = [phone for phone in order if phone not in hot]
     order = [*cool, *(phone for phone in order if phone in hot)]

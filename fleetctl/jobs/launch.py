@@ -184,7 +184,8 @@ async def launch(
     Whatever fails on the way leaves no phone held, and a run folder that says why once a phone
     was touched. But when phones broke off the start of a training, that was its first attempt:
     `recover.carry` goes on without them. `run`: the folder of a job that was queued, which the
-    caller supervises; it stays, as it was, when no phone was touched.
+    caller supervises; it stays, as it was, when no phone was touched or something else than phones
+    cut the start off, unless the job may have begun: a training then has an attempt behind it.
     """
     queued = run is not None
     found = None
@@ -211,6 +212,12 @@ async def launch(
         if end.culprits and prepared.plan is not None:
             end.note(room.state, run)
             return run, prepared
+        if queued and not end.told and not end.started:
+            _undo(room, run)
+            raise end.cause from None
+        if queued and not end.told and prepared.plan is not None:
+            end.note(room.state, run)
+            raise end.cause from None
         state: Literal["failed", "stopped"] = "failed" if end.told else "stopped"
         reason = "; ".join([end.reason, *end.left.values()])
         settle.conclude(room.state, run, Verdict(state, reason, {}, None, end.left))
@@ -219,6 +226,13 @@ async def launch(
             raise NotCleared(f"{run.name} was {end.reason}; {cure}") from end.cause
         raise end.cause from None
     return run, prepared
+
+
+def _undo(room: Room, run: RunFolder) -> None:
+    """The job waits for its start again, as it did before."""
+    run.events_file.unlink()
+    run.plan_file.unlink(missing_ok=True)
+    room.state.release(run.name, why="its start was cut off")
 
 
 def _new_folder(room: Room, request: Request) -> RunFolder:

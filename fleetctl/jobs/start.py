@@ -34,7 +34,7 @@ class BrokenOff(Exception):
 
     def __init__(self, cause: BaseException, started: bool, left: Mapping[str, str]) -> None:
         super().__init__("the start was broken off")
-        self.cause, self.left = cause, dict(left)
+        self.cause, self.started, self.left = cause, started, dict(left)
         self.told = isinstance(cause, FleetError)
         """Whether the cause is a failure, not an interrupt."""
         when = "during" if started else "before"

@@ -78,7 +78,7 @@ class Carrier:
         self.queue.remove(self.run.name)
 
     async def _start(self, entry: Entry) -> bool:
-        """Whether the job runs now. If not, it is over, or waits in the queue again."""
+        """Whether the job has begun. If not, it is over, or waits in the queue again."""
         self.starting = asyncio.current_task()
         try:
             request = self._request(entry)
@@ -92,6 +92,8 @@ class Carrier:
         except asyncio.CancelledError:
             if not self.stop_requested.is_set():
                 raise
+            if self.run.events():
+                return True  # it may have begun, and ends as whatever is stopped
             self._over("stopped", "stopped by the operator before it ran")
         finally:
             self.starting = None
@@ -99,9 +101,11 @@ class Carrier:
 
     def _request(self, entry: Entry) -> Request:
         job = read_job(self.run.job_file)
+        ranks = len(entry.phones) if entry.ranks is None else entry.ranks
         wish = Wish(
             offered=entry.phones,
-            count=None if entry.most is None else min(entry.most, len(entry.phones)),
+            first=entry.phones[:ranks],
+            count=None if entry.most is None else min(entry.most, ranks),
             minimum=entry.least,
             spares=entry.spares,
         )

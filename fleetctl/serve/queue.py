@@ -33,7 +33,9 @@ CREATE TABLE jobs (
 
 _SCHEMA_2 = "ALTER TABLE jobs ADD COLUMN promised REAL NOT NULL DEFAULT 0"
 
-_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2)
+_SCHEMA_3 = "ALTER TABLE jobs ADD COLUMN ranks INTEGER"
+
+_MIGRATIONS = (_SCHEMA_1, _SCHEMA_2, _SCHEMA_3)
 SCHEMA_VERSION = len(_MIGRATIONS)
 
 LATE_SECONDS = 60.0 + FINISH_SECONDS
@@ -43,7 +45,7 @@ passed preflight, and it may take its time to end."""
 _BUSY_SECONDS = 20.0
 _COLUMNS = (
     "number, name, arrived, who, priority, least, most, spares, among, limit_seconds, resume, "
-    "tries, not_before, trouble, phones, given, promised"
+    "tries, not_before, trouble, phones, given, promised, ranks"
 )
 
 
@@ -82,6 +84,9 @@ class Entry:
     given: float | None = None
     promised: float = 0.0
     """When it last was the first that waited, with phones enough that serve."""
+    ranks: int | None = None
+    """So many of `phones`, the first, were chosen to train; the others are spares. None where an
+    older version has given them."""
 
     @property
     def waits(self) -> bool:
@@ -165,13 +170,20 @@ class Queue:
             ).fetchone()
         return _entry(row) if row else None
 
-    def give(self, name: str, phones: Iterable[str], now: float | None = None) -> bool:
+    def give(
+        self,
+        name: str,
+        phones: Iterable[str],
+        now: float | None = None,
+        *,
+        spares: Iterable[str] = (),
+    ) -> bool:
         """Note that the job gets these phones; False if it was taken out in the meantime."""
-        moment = time.time() if now is None else now
+        moment, train = time.time() if now is None else now, tuple(phones)
         with self._transaction() as database:
             cursor = database.execute(
-                "UPDATE jobs SET phones = ?, given = ? WHERE name = ? AND given IS NULL",
-                (json.dumps(tuple(phones)), moment, name),
+                "UPDATE jobs SET phones = ?, ranks = ?, given = ? WHERE name = ? AND given IS NULL",
+                (json.dumps((*train, *spares)), len(train), moment, name),
             )
             return cursor.rowcount == 1
 
@@ -184,8 +196,8 @@ class Queue:
         """Its start failed: it waits again, at its old place, and not before that moment."""
         with self._transaction() as database:
             database.execute(
-                "UPDATE jobs SET phones = NULL, given = NULL, trouble = ?, not_before = ?, "
-                "tries = tries + 1 WHERE name = ? AND given IS NOT NULL",
+                "UPDATE jobs SET phones = NULL, ranks = NULL, given = NULL, trouble = ?, "
+                "not_before = ?, tries = tries + 1 WHERE name = ? AND given IS NOT NULL",
                 (trouble, not_before, name),
             )
 
@@ -239,7 +251,7 @@ class Queue:
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     (number, name, arrived, who, priority, least, most, spares, among, *rest) = row
-    (limit_seconds, resume, tries, not_before, trouble, phones, given, promised) = rest
+    (limit_seconds, resume, tries, not_before, trouble, phones, given, promised, ranks) = rest
     return Entry(
         *(number, name, arrived, who, priority, least, most, spares),
         tuple(json.loads(among)) if among != "[]" else (),
@@ -247,6 +259,7 @@ def _entry(row: tuple[Any, ...]) -> Entry:
         tuple(json.loads(phones)) if phones else (),
         given,
         promised,
+        ranks,
     )
 
 

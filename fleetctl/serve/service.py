@@ -96,9 +96,9 @@ class Service:
         took = time.perf_counter() - began
         self._note_promise(decision, entries, moment)
         for start in decision.starts:
-            phones = (*start.phones, *start.spares)
-            if self.queue.give(start.name, phones, moment):
-                self.say(f"{start.name} starts on {len(phones)} phones")
+            if self.queue.give(start.name, start.phones, moment, spares=start.spares):
+                beside = f" and {len(start.spares)} spare" if start.spares else ""
+                self.say(f"{start.name} starts on {len(start.phones)} phones{beside}")
                 self._start_supervisor(start.name, moment)
         return Turn(moment, self.rack, facts, board, tuple(entries), decision, took)
 

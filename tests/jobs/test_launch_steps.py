@@ -6,6 +6,7 @@ import asyncio
 import errno
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +16,11 @@ import pytest
 
 from fleetctl.checks.phone import PhoneFacts
 from fleetctl.errors import ExitCode
-from fleetctl.jobs import choose, launch, onphone
+from fleetctl.jobs import choose, launch, onphone, past
 from fleetctl.jobs.jobfile import Job
-from fleetctl.jobs.launch import Chosen, Request, Room
+from fleetctl.jobs.launch import Chosen, Prepared, Request, Room
+from fleetctl.jobs.planning import build_plan
+from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State
@@ -29,18 +32,34 @@ RACK = Rack(
 )
 PHONES = tuple(RACK.phones)
 REQUEST = Request(Job(name="true", command=["true"]), choose.Wish())
+TRAINING = Job.model_validate(
+    {
+        "name": "true",
+        "train": {
+            "model": "digits-cnn",
+            "data": "digits",
+            "epochs": 1,
+            "global_batch": 8,
+            "optimizer": {"name": "sgd", "lr": 0.1},
+        },
+    }
+)
 
 
 class FakeFleet:
     """Phones that take every file; the start of mpirun lasts until somebody loses patience."""
 
-    def __init__(self, start: Result | None = None) -> None:
+    def __init__(self, start: Result | None = None, slow_copy: bool = False) -> None:
         self.start = start
+        self.slow_copy = slow_copy
         self.starting = asyncio.Event()
         self.done: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
 
     async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, None]:
+        if self.slow_copy:
+            self.starting.set()
+            await asyncio.Future()
         return dict.fromkeys(names)
 
     async def run_on(self, name: str, command: str, **_: Any) -> Result:
@@ -166,3 +185,71 @@ def test_ctrl_c_in_a_start_says_and_exits_with_3_when_a_phone_could_not_be_clear
     assert caught.value.exit_code == ExitCode.SOME_PHONES_FAILED
     assert held(state) == []
     assert events(tmp_path)[-1]["left"] == {"phone002": "phone002 is away"}
+
+
+def interrupted(room: Any, tmp_path: Path, fleet: FakeFleet, request: Request) -> RunFolder:
+    """The run of a job of the queue whose supervisor was asked to go in the midst of its start."""
+    run = RunFolder(tmp_path / "runs/true-1")
+    run.path.mkdir(parents=True)
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            task = asyncio.create_task(launch.launch(room(fleet), request, stack, run=run))
+            starting = asyncio.create_task(fleet.starting.wait())
+            await asyncio.wait({task, starting}, return_when=asyncio.FIRST_COMPLETED)
+            task.cancel()
+            await task
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(go())
+    return run
+
+
+def test_a_job_of_the_queue_whose_start_is_cut_off_is_as_it_was_before(
+    room: Any, state: State, tmp_path: Path
+) -> None:
+    run = interrupted(room, tmp_path, FakeFleet(slow_copy=True), REQUEST)
+
+    assert run.events() == []
+    assert run.job_file.exists()
+    assert held(state) == []
+
+
+def test_a_training_of_the_queue_that_may_have_begun_has_an_attempt_behind_it(
+    room: Any, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def staged(*_: Any) -> None: ...
+
+    async def rehearsed(_: Any, prepared: Prepared) -> Prepared:
+        return prepared
+
+    monkeypatch.setattr("fleetctl.jobs.start._stage", staged)
+    monkeypatch.setattr(launch, "rehearse", rehearsed)
+    plan = build_plan(TRAINING.train, "true-1", PHONES)
+    prepare = launch.prepare
+
+    def prepared(room: Any, request: Request, *rest: Any) -> Prepared:
+        return replace(prepare(room, REQUEST, *rest), plan=plan)
+
+    monkeypatch.setattr(launch, "prepare", prepared)
+    fleet = FakeFleet()
+    fleet.unreachable = {"phone002"}
+    run = interrupted(room, tmp_path, fleet, replace(REQUEST, job=TRAINING))
+
+    (attempt,) = past.attempts(run.events())
+    assert attempt.verdict is not None
+    assert past.can_go_on(attempt.verdict, trains=True)
+    assert attempt.verdict.left == {"phone002": "phone002 is away"}
+    assert held(state) == list(PHONES)
+
+
+def test_a_command_of_the_queue_that_may_have_begun_is_not_done_twice(
+    room: Any, state: State, tmp_path: Path
+) -> None:
+    run = interrupted(room, tmp_path, FakeFleet(), REQUEST)
+
+    assert (run.summary().state, run.summary().reason) == (
+        "stopped",
+        "interrupted during the start",
+    )
+    assert held(state) == []

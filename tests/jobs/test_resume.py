@@ -26,6 +26,14 @@ from fleetctl.jobs.runs import RunFolder
 from fleetctl.remote import Fleet
 from fleetctl.state import State
 
+TRAIN = {
+    "model": "digits-cnn",
+    "data": "digits",
+    "epochs": 1,
+    "global_batch": 8,
+    "optimizer": {"name": "sgd", "lr": 0.1},
+}
+
 RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-25]\n"
 
 
@@ -52,8 +60,12 @@ def wish_of(app: App, **options: Any) -> Wish:
 
 def test_a_resumed_run_takes_what_is_ready_unless_told_otherwise(app: App) -> None:
     run = ended(app.paths.runs, "phone001", "phone002", "phone003")
+    with_spare = ended(app.paths.runs, "phone001", "phone002")
+    job = Job.model_validate({"name": "digits", "phones": "2", "spares": 1, "train": TRAIN})
+    write_job(job, with_spare.job_file)
     assert wish_of(app, resume=run.name) == Wish(limit=3)
     assert wish_of(app, resume=run.name, count=2) == Wish(count=2)
+    assert wish_of(app, resume=with_spare.name) == Wish(limit=2, spares=1)
     assert wish_of(app, resume=run.name, phones="phone005") == Wish(named=("phone005",))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from fleetctl.rack import Rack, RackPaths, load_rack
 from fleetctl.serve.enqueue import enqueue
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import State
+from trainer.formats import DataManifest, Shard
 
 RACK = """\
 rack: paper
@@ -42,8 +44,28 @@ class Paper:
         return load_rack(self.rack_file)
 
     def enqueue(self, phones: str = "4", name: str | None = None, **job: object) -> Entry:
-        asked = Job(name="digits", phones=phones, command=["true"], **job)  # type: ignore[arg-type]
-        wish = read_wish(self.rack, phones, {}, minimum=asked.minimum, spares=asked.spares)
+        return self._enqueue({"name": "digits", "command": ["true"], "phones": phones, **job}, name)
+
+    def enqueue_training(self, phones: str = "4", **job: object) -> Entry:
+        """A training of a data set of noughts."""
+        shard = self.paths.data / "noughts" / "train.bin"
+        shard.parent.mkdir(parents=True, exist_ok=True)
+        shard.write_bytes(b"0")
+        shards = (Shard(shard.name, 64, hashlib.sha256(b"0").hexdigest()),)
+        manifest = DataManifest("noughts", 10, (1, 8, 8), "uint8", 0, shards, shards)
+        manifest.write(shard.with_name("manifest.json"))
+        train = {
+            "model": "digits-cnn",
+            "data": "noughts",
+            "epochs": 1,
+            "global_batch": 64,
+            "optimizer": {"name": "sgd", "lr": 0.1},
+        }
+        return self._enqueue({"name": "digits", "train": train, "phones": phones, **job}, None)
+
+    def _enqueue(self, job: dict[str, object], name: str | None) -> Entry:
+        asked = Job.model_validate(job)
+        wish = read_wish(self.rack, asked.phones, {}, minimum=asked.minimum, spares=asked.spares)
         request = Request(asked, wish, name=name)
         return enqueue(self.rack, self.paths, self.queue, request, "ada")
 

@@ -11,7 +11,7 @@ import pytest
 
 from fleetctl.errors import FleetError
 from fleetctl.jobs import energy, launch, recover
-from fleetctl.jobs.choose import NotEnoughPhones
+from fleetctl.jobs.choose import NotEnoughPhones, pick
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.jobs.launch import Request
 from fleetctl.jobs.room import Room
@@ -55,6 +55,23 @@ def test_it_may_start_on_the_phones_that_it_was_given_alone(paper: Any, started:
     wish = request.wish
     assert (wish.offered, wish.named) == (PHONES, ())
     assert (wish.least, wish.most) == (2, 3)
+
+
+@pytest.mark.parametrize("phones", ["phone[002-004]", "4"])
+def test_it_trains_on_the_phones_that_were_chosen_to_train_and_spares_stay_beside_them(
+    paper: Any, started: Any, phones: str
+) -> None:
+    """The spare stands before them in ring order, and one of the four could not be given."""
+    entry = paper.enqueue_training(phones, minimum=2, spares=1)
+    paper.queue.give(entry.name, ["phone002", "phone003", "phone004"], spares=["phone001"])
+
+    (request,) = started(entry.name, NotEnoughPhones("phone002 has no release"))
+
+    ready = paper.rack.ring(request.wish.offered)
+    trained = (("phone002", "phone003", "phone004"), ("phone001",))
+    assert pick(ready, request.wish) == trained
+    without = [phone for phone in ready if phone != "phone003"]
+    assert pick(without, request.wish)[0] == ("phone002", "phone004", "phone001")
 
 
 def test_a_start_without_enough_phones_waits_for_others_at_once_then_longer(
@@ -116,6 +133,81 @@ def test_a_start_that_had_touched_phones_is_over_with_what_its_folder_says(
 
     assert paper.queue.get(name) is None
     assert run.summary().reason == "mpirun did not start"
+
+
+@pytest.fixture
+def cut_off(paper: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Carrier]:
+    """The supervisor of a job, after something `happens` to it in the midst of the start; whether
+    that had come as far as phones is written down, as `launch` does."""
+
+    def cut(name: str, happens: Callable[[Carrier], object], begun: bool) -> Carrier:
+        run = paper.run(name)
+
+        async def start(*_: Any, **__: Any) -> None:
+            try:
+                await asyncio.Future()
+            finally:
+                if begun:
+                    run.record("created", phones=PHONES[:2])
+
+        fleet: Any = None
+        room = Room(fleet, paper.rack, paper.state, paper.paths, paper.said.append)
+        carrier = Carrier(paper.queue, room, run)
+
+        async def go() -> None:
+            carrying = asyncio.create_task(carrier.carry())
+            while carrier.starting is None:
+                await asyncio.sleep(0)
+            happens(carrier)
+            await asyncio.wait({carrying})
+            assert carrying.cancelled() or not carrying.exception()
+
+        monkeypatch.setattr(launch, "launch", start)
+        asyncio.run(go())
+        return carrier
+
+    return cut
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_a_shutdown_in_the_midst_of_a_start_leaves_the_job_to_the_next_supervisor(
+    paper: Any, cut_off: Any, begun: bool
+) -> None:
+    name = given(paper)
+
+    cut_off(name, lambda carrier: carrier.starting.cancel(), begun)
+
+    assert paper.queue.get(name).phones == PHONES[:2]
+    assert not paper.run(name).summary().over
+
+
+def test_a_stop_in_the_midst_of_a_start_ends_the_job(paper: Any, cut_off: Any) -> None:
+    name = given(paper)
+
+    cut_off(name, Carrier.interrupt, begun=False)
+
+    assert paper.queue.get(name) is None
+    assert paper.run(name).summary().state == "stopped"
+
+
+def test_a_stop_of_a_start_that_may_have_begun_clears_up_as_that_of_a_run(
+    paper: Any, cut_off: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = given(paper)
+    asked = []
+
+    async def carry(_: Any, run: Any, **how: Any) -> None:
+        asked.append(how["stop_requested"].is_set())
+        run.record("ended", state="stopped")
+
+    async def nothing(*_: Any) -> None: ...
+
+    monkeypatch.setattr(recover, "carry", carry)
+    monkeypatch.setattr(energy, "measure", nothing)
+    cut_off(name, Carrier.interrupt, begun=True)
+
+    assert asked == [True]
+    assert paper.queue.get(name) is None
 
 
 def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(

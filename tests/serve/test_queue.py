@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from fleetctl.rack import InputError
-from fleetctl.serve.queue import SCHEMA_VERSION, Entry, NotWaiting, Queue, QueueError
+from fleetctl.serve.queue import (
+    _SCHEMA_1,
+    _SCHEMA_2,
+    SCHEMA_VERSION,
+    Entry,
+    NotWaiting,
+    Queue,
+    QueueError,
+)
 
 
 def entry(name: str, **options: object) -> Entry:
@@ -64,7 +72,32 @@ def test_a_job_is_given_phones_or_taken_out_never_both(path: Path) -> None:
             other.take_out("given-1")
         assert not other.give("given-1", ["phone002"])
         (found,) = queue.jobs()
-        assert (found.phones, found.given) == (("phone001",), 5.0)
+        assert (found.phones, found.ranks, found.given) == (("phone001",), 1, 5.0)
+
+
+def test_who_of_its_phones_is_a_spare_is_kept(path: Path) -> None:
+    with Queue(path) as queue:
+        queue.add(entry("digits-1"))
+        queue.give("digits-1", ["phone002", "phone003"], spares=["phone001"])
+
+        (found,) = queue.jobs()
+        assert (found.phones, found.ranks) == (("phone002", "phone003", "phone001"), 2)
+
+        queue.take_back("digits-1", "phone003 does not answer", not_before=0.0)
+        assert queue.jobs()[0].ranks is None
+
+
+def test_a_queue_of_an_older_version_loses_nothing(path: Path) -> None:
+    with sqlite3.connect(path) as older:
+        older.executescript(f"{_SCHEMA_1};{_SCHEMA_2};PRAGMA user_version = 2")
+        older.execute(
+            "INSERT INTO jobs (name, arrived, who, priority, least, spares, among, phones, given) "
+            """VALUES ('digits-1', 1.0, 'ada', 0, 2, 0, '[]', '["phone001", "phone002"]', 5.0)"""
+        )
+
+    with Queue(path) as queue:
+        (found,) = queue.jobs()
+    assert (found.phones, found.ranks) == (("phone001", "phone002"), None)
 
 
 def test_a_start_that_failed_waits_again_at_its_old_place(path: Path) -> None:

@@ -70,6 +70,16 @@ def test_jobs_run_side_by_side_and_the_next_one_follows(paper: Any, serve: Any) 
     assert f"{second} is over: done" in paper.said
 
 
+def test_a_spare_is_held_beside_those_that_train_and_known_as_such(paper: Any, serve: Any) -> None:
+    job = paper.enqueue_training("3", spares=1).name
+
+    until(serve(), supervised(paper, job))
+
+    entry = paper.queue.get(job)
+    assert (entry.phones, entry.ranks) == (("phone001", "phone002", "phone003", "phone004"), 3)
+    assert f"{job} starts on 3 phones and 1 spare" in paper.said
+
+
 def test_another_service_finds_all_as_it_was(paper: Any, serve: Any) -> None:
     job = paper.enqueue("8").name
     until(serve(), supervised(paper, job))
