@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from fleetctl.bench.document import CollectivesBench, MethodFit
+from fleetctl.bench.exchanges import misfits_of, switches_of
 from fleetctl.bench.fit import RingSample, fit_ring
 from fleetctl.bench.links import Pair
 from fleetctl.bench.net import Network
 from fleetctl.bench.session import BenchError, Session, Stopped
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.rack import Rack
+from fleetctl.rack import InputError
 from trainer.formats import Collectives, CollectivesSpec, CollectiveTime, Method, ModelSpec
 
 METHODS: tuple[Method, ...] = ("ring", "hierarchical", "mpi", "mpi-tuned", "gloo")
@@ -28,6 +29,20 @@ class CollectivesWish:
     sizes_bytes: tuple[int, ...]
     repeats: int
     models: tuple[ModelSpec, ...] = ()
+
+
+def possible_methods(
+    session: Session, asked: Collection[str] | None, phones: int
+) -> tuple[Method, ...]:
+    """Those asked for, else all that so many of the session's phones can do. Raises InputError for
+    one that they cannot do."""
+    methods = tuple(method for method in METHODS if asked is None or method in asked)
+    misfits = misfits_of(methods, session.room.rack, session.phones[:phones])
+    for method, reason in misfits.items():
+        if asked is not None:
+            raise InputError(reason)
+        session.room.remark(f"{method} is left out: {reason}")
+    return tuple(method for method in methods if method not in misfits)
 
 
 async def measure(session: Session, wish: CollectivesWish) -> CollectivesBench:
@@ -100,12 +115,6 @@ async def _goodput_mbits(session: Session) -> float | None:
     if flows[0].problem:
         room.remark(f"no goodput, and so no bound: {flows[0].problem}")
     return flows[0].goodput_mbits
-
-
-def switches_of(rack: Rack, phones: Sequence[str]) -> tuple[str, ...]:
-    """The switch of each phone; empty where one has none."""
-    found = tuple(rack.phones[name].switch for name in phones)
-    return tuple(name for name in found if name) if all(found) else ()
 
 
 def ring_samples(launches: Iterable[Collectives], method: str) -> list[RingSample]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fleetctl.bench.collectives import switches_of
 from fleetctl.bench.compute import OPTIMIZER
 from fleetctl.bench.document import ScalingBench, ScalingLaunch, ThermalBench
+from fleetctl.bench.exchanges import require_fit, switches_of
 from fleetctl.bench.session import BenchError, Session, Stopped
 from fleetctl.jobs.planning import equal_shares
 from trainer.formats import Exchange, Input, ModelSpec, Trained, TrainingSpec
@@ -44,7 +44,9 @@ class ScalingWish:
 
 
 async def scaling(session: Session, wish: ScalingWish) -> ScalingBench:
-    """Every launch of `wish`. One that fails is a problem in the document, not the end."""
+    """Every launch of `wish`. One that fails is a problem in the document, not the end. Raises
+    InputError."""
+    require_fit(wish.exchange, session.room.rack, session.phones[: max(wish.counts)])
     launches: list[ScalingLaunch] = []
     problems: list[str] = []
     try:
@@ -99,8 +101,9 @@ class ThermalWish:
 
 
 async def thermal(session: Session, wish: ThermalWish) -> ThermalBench:
-    """One run, long enough for phones to get as hot as they will."""
+    """One run, long enough for phones to get as hot as they will. Raises InputError."""
     phones = session.phones
+    require_fit(wish.exchange, session.room.rack, phones)
     samples = (wish.phone_batch,) * len(phones)
     spec = TrainingSpec(
         phones,

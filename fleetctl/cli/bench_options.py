@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, override
 
 import click
 
 from fleetctl.cli.common import App
+from fleetctl.errors import FleetError
 
 if TYPE_CHECKING:
     from fleetctl.bench.document import Bench
@@ -131,7 +133,12 @@ def on_phones(
                 room, foreground, kind, chosen.phones, command_line(), limit_seconds
             )
             remark(f"{own.folder.name} on {len(chosen.phones)} phones")
-            return await work(own), own.folder
+            try:
+                return await work(own), own.folder
+            except FleetError:
+                with suppress(OSError):  # there is something in it
+                    own.folder.rmdir()
+                raise
 
     return Foreground().run(run)
 
