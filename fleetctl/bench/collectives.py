@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fleetctl.bench.document import CollectivesBench, MethodFit
 from fleetctl.bench.exchanges import misfits_of, switches_of
@@ -49,45 +50,47 @@ async def measure(session: Session, wish: CollectivesWish) -> CollectivesBench:
     """Everything that `wish` asks for. A method that fails is a problem in the document, not the
     end; Ctrl-C leaves what there is."""
     launches: list[Collectives] = []
-    problems: list[str] = []
     goodput = await _goodput_mbits(session)
-    bench = _bench(session, launches, goodput, problems)
+    bench = _bench(session, launches, goodput)
     try:
         for count in wish.counts:
             for method in wish.methods:
-                phones = session.phones[:count]
-                spec = CollectivesSpec(
-                    phones,
-                    method,
-                    wish.sizes_bytes,
-                    wish.repeats,
-                    wish.models,
-                    with_patterns=method == "mpi",
-                    switches=switches_of(session.room.rack, phones),
-                )
+                spec_of = partial(_spec, session, wish, method)
                 try:
                     answers = await session.measure(
-                        "collectives", method, spec, phones, Collectives
+                        "collectives", method, spec_of, Collectives, count=count
                     )
                 except BenchError as error:
-                    problems.append(str(error))
-                    session.room.remark(f"failed: {error}")
+                    session.note(str(error))
                 else:
                     launches.append(answers[0])
+                    problems = session.problems
                     problems += [m for m in answers[0].missing if m not in problems]
-                bench = _bench(session, launches, goodput, problems)
+                bench = _bench(session, launches, goodput)
                 session.keep(bench)
     except Stopped as stopped:
-        bench = _bench(session, launches, goodput, [*problems, str(stopped)])
+        session.problems.append(str(stopped))
+        bench = _bench(session, launches, goodput)
         session.keep(bench)
     return bench
 
 
+def _spec(
+    session: Session, wish: CollectivesWish, method: Method, phones: tuple[str, ...]
+) -> CollectivesSpec:
+    return CollectivesSpec(
+        phones,
+        method,
+        wish.sizes_bytes,
+        wish.repeats,
+        wish.models,
+        with_patterns=method == "mpi",
+        switches=switches_of(session.room.rack, phones),
+    )
+
+
 def _bench(
-    session: Session,
-    launches: Sequence[Collectives],
-    goodput: float | None,
-    problems: Sequence[str],
+    session: Session, launches: Sequence[Collectives], goodput: float | None
 ) -> CollectivesBench:
     fits = []
     for method in RINGS:
@@ -96,7 +99,9 @@ def _bench(
                 fits.append(MethodFit(method, fit_ring(samples)))
             except ValueError:
                 continue  # too few sizes or phones so far
-    return CollectivesBench(session.known(), tuple(launches), goodput, tuple(fits), tuple(problems))
+    return CollectivesBench(
+        session.known(), tuple(launches), goodput, tuple(fits), tuple(session.problems)
+    )
 
 
 async def _goodput_mbits(session: Session) -> float | None:

@@ -54,14 +54,14 @@ class ComputeWish:
 
 async def measure(session: Session, wish: ComputeWish) -> ComputeBench:
     """All phones at the same time, each by itself: as hot, and as loaded, as in a job."""
-    phones = session.phones
+    found: Sequence[Computed] = ()
     try:
-        found = await session.measure("compute", "compute", wish.spec(phones), phones, Computed)
+        found = await session.measure("compute", "compute", wish.spec, Computed)
     except (BenchError, Stopped) as error:
-        bench = ComputeBench(session.known(), (), (str(error),))
-    else:
-        missing = tuple(words for each in found for words in each.missing)
-        bench = ComputeBench(session.known(), tuple(found), missing)
+        session.problems.append(str(error))
+    missing = [words for each in found for words in each.missing]
+    problems = (*session.problems, *missing)
+    bench = ComputeBench(session.known(), tuple(found), problems)
     session.keep(bench)
     return bench
 
