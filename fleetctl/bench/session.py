@@ -163,7 +163,7 @@ class Session:
     async def _end_when_late(self, watch: Watch) -> None:
         """A collective that hangs would hang for ever: such a run has no progress to watch."""
         await asyncio.sleep(self.limit_seconds)
-        watch.trouble_reason = f"not done after {self.limit_seconds:.0f} s; --limit allows more"
+        watch.trouble_reason = late(self.limit_seconds)
         watch.trouble.set()
 
     async def _fetch[Answer: Document](
@@ -244,6 +244,11 @@ def commit(folder: Path) -> str | None:
     if head.returncode:
         return None
     return head.stdout.strip() + ("+" if changed.stdout.strip() else "")
+
+
+def late(limit_seconds: float) -> str:
+    """What is said of a measurement that reached its limit."""
+    return f"not done after {limit_seconds:.0f} s; --limit allows more"
 
 
 def last_words(run: runs.RunFolder) -> str:

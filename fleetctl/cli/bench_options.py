@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fleetctl.jobs.foreground import Foreground
     from trainer.formats import Input, ModelSpec
 
+LIMIT = click.FloatRange(10)
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|Ki|Mi|Gi)?B?")
 
@@ -98,7 +99,7 @@ def known_models(names: Iterable[str], given: Input | None = None) -> tuple[Mode
 limit_option = click.option(
     "--limit",
     "limit_seconds",
-    type=click.FloatRange(10),
+    type=LIMIT,
     default=900.0,
     show_default=True,
     help="Seconds that one launch may take.",
