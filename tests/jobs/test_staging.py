@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -38,7 +37,6 @@ class Phones:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.sent: list[tuple[str, str]] = []
-        self.limits: list[float] = []
         self.lost: set[str] = set()
         self.lost_in_copy: set[str] = set()
         self.free_bytes: dict[str, int] = {}
@@ -68,10 +66,7 @@ class Phones:
             text = text.replace(str(found.free_bytes), str(self.free_bytes[name]))
         return Result(0, stdout=text)
 
-    async def put_each(
-        self, name: str, local: Any, folder: str, *, timeout_seconds: float
-    ) -> PhoneError | None:
-        self.limits.append(timeout_seconds)
+    async def put_each(self, name: str, local: Any, folder: str, **_: Any) -> PhoneError | None:
         target = self.home / name / Path(folder).name
         target.mkdir(parents=True, exist_ok=True)
         for path in local:
@@ -134,15 +129,6 @@ def test_each_phone_gets_all_of_it_once_and_it_is_noted(room, phones, state) -> 
         (phone, len(files(room)), len(files(room))) for phone in PHONES
     ]
     assert {h.manifest for h in held} == {staging.read_data(room.data, "some").sha256}
-
-
-def test_copies_that_share_the_controller_s_link_may_take_longer(room, phones, monkeypatch) -> None:
-    monkeypatch.setattr(staging, "TRANSFER_LIMIT_SECONDS", 0.0)
-    monkeypatch.setattr(staging, "SLOWEST_BYTES_PER_SECOND", 1.0)
-    sent_bytes = stage(room, a_plan()).sent_bytes
-    whole = sum(staging.read_data(room.data, "some").sizes.values())
-    assert sent_bytes == 3 * whole
-    assert phones.limits == [sent_bytes] * 3
 
 
 def test_only_what_went_bad_is_sent_again(room, phones) -> None:
@@ -278,57 +264,6 @@ def test_the_broadcast_s_plan_says_who_lacks_which_file(room) -> None:
     assert [(f.file, f.lacking) for f in plan.files] == [(first, (1,)), (third, (0, 1))]
     assert second not in str(plan.files)
     assert [f.size_bytes for f in plan.files] == [on_controller.sizes[first]] * 2
-
-
-def test_a_rank_is_patient_while_much_that_it_does_not_need_passes_by(room, monkeypatch) -> None:
-    monkeypatch.setattr(broadcast, "SLOWEST_BYTES_PER_SECOND", 1.0)
-    on_controller = staging.read_data(room.data, "some")
-    first, *between, last = files(room)
-
-    def patience(second: Need) -> float:
-        waiting = {PHONES[0]: need(*files(room)), PHONES[1]: second}
-        return broadcast.stage_plan(on_controller, "run-1", waiting).patience_seconds
-
-    usual = patience(need(*files(room)))
-    passing = sum(on_controller.sizes[file] for file in between)
-    assert patience(need(first, last)) == usual + passing
-    assert patience(need(last)) == usual + passing + on_controller.sizes[first]
-    assert patience(need(first)) == usual, "it waits for nothing after that"
-
-
-class Slow:
-    """Phones of a broadcast that goes on until one of them is lost."""
-
-    def __init__(self, come: dict[str, str]) -> None:
-        self.come = come
-        self.asked = 0
-
-    async def run(self, names: Any, _command: str, **_: Any) -> dict[str, Result]:
-        self.asked += 1
-        lost = PhoneError(PHONES[0], Fault.LOST, "lost") if self.asked > 2 else None
-        return {name: Result(0, stdout=self.come[name], error=lost) for name in names}
-
-    async def run_on(self, *_: Any, **__: Any) -> Result:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def put_each(self, *_: Any, **__: Any) -> None:
-        await asyncio.Event().wait()
-
-
-def test_who_lacks_no_file_is_not_the_slowest(room, monkeypatch) -> None:
-    monkeypatch.setattr(broadcast, "WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(broadcast, "TELL_SECONDS", 0.0)
-    on_controller = staging.read_data(room.data, "some")
-    waiting = {PHONES[0]: need(*files(room)), PHONES[1]: need()}
-    plan = broadcast.stage_plan(on_controller, "run-1", waiting)
-    told: list[str] = []
-    fleet: Any = Slow({PHONES[0]: "20000\n", PHONES[1]: "0\n"})
-    telling = replace(room, fleet=fleet, remark=told.append)
-    chain = broadcast._Chain(telling, on_controller, "run-1", PHONES[:2], plan)
-    assert list(asyncio.run(chain.until_over())) == list(PHONES[:2])
-    whole = sum(on_controller.sizes.values()) / 1e6
-    assert f"0 of {whole:,.0f} MB have reached the slowest phone" in told[0]
 
 
 def test_the_staging_has_a_folder_of_its_own_and_the_run_s_mark() -> None:
