@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch
 from trainer import depthwise, models, tune
 from trainer.data import Data, load
 from trainer.exchange.engine import Engine
-from trainer.formats import Plan, PlanError, Threads, Workload, fitted_to, misfit
+from trainer.formats import Plan, PlanError, Threads, fitted_to, misfit
 from trainer.loop import Training, TrainingError
 from trainer.optimizers import Loss, build_loss, with_heads
 from trainer.report import Reporter, explain, reporting
@@ -100,12 +99,8 @@ def _tuned(
 ) -> Threads:
     """What this phone computes its share fastest with."""
     share = plan.samples_per_rank[reporter.rank]
-    workload = Workload(
-        model=json.dumps([plan.model.name, plan.model.args], sort_keys=True),
-        shape=_image_shape(plan, data),
-        samples=max(share // plan.accumulate, 2),
-        torch=torch.__version__,
-    )
+    samples = max(share // plan.accumulate, 2)
+    workload = tune.workload_of(plan.model, model, _image_shape(plan, data), samples)
     tuned = tune.choose(model, with_heads(loss, model), workload, tune.profile_path())
     cores = f" on cores {', '.join(map(str, tuned.cores))}" if tuned.cores else ""
     pools = f"{tuned.threads} x {tuned.blas_threads} threads (torch x OpenBLAS)"

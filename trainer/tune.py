@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import hashlib
+import json
 import os
 import statistics
 import time
@@ -12,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from trainer.formats import PROFILE, FormatError, Profile, Threads, Workload
+from trainer.formats import PROFILE, FormatError, ModelSpec, Profile, Threads, Workload
 from trainer.optimizers import Loss
 from trainer.threads import compute_with
 
@@ -37,6 +39,21 @@ def read_profile(path: Path) -> Profile:
         return Profile.read(path)
     except (OSError, FormatError):
         return Profile()
+
+
+def workload_of(
+    spec: ModelSpec, model: torch.nn.Module, shape: tuple[int, ...], samples: int
+) -> Workload:
+    """What this process is about to compute, as the profile names it."""
+    layers = repr(model) + repr([tuple(each.shape) for each in model.parameters()])
+    digest = hashlib.sha256(layers.encode()).hexdigest()[:16]
+    return Workload(
+        model=json.dumps([spec.name, spec.args, digest], sort_keys=True),
+        shape=shape,
+        samples=samples,
+        torch=torch.__version__,
+        cores=tuple(sorted(os.sched_getaffinity(0))),
+    )
 
 
 def fastest_cores(cpus: Path = _CPUS) -> list[int]:

@@ -4,9 +4,10 @@
     fleetctl data add digits && fleetctl launch examples/jobs/digits.yml     # brings the data
     python benchmarks/exchange/steps.py --ranks 4
 
-An iteration's time is the median of the rounds, in which both take turns. What is hidden is what
-compute and exchange take one after the other, less what they take together; against the smaller
-of backward and exchange, behind which no more can be hidden.
+An iteration's time is the median of the rounds, in which all take turns. DDP's is that of the
+faster of two: as it comes (buckets of 1 and 25 MB), and with buckets like ours. What is hidden is
+what compute and exchange take one after the other, less what they take together; against the
+smaller of backward and exchange, behind which no more can be hidden.
 """
 
 from __future__ import annotations
@@ -56,12 +57,13 @@ def main() -> None:
         answer = phones.mpirun(names, [PROGRAM.name, model, *CASES[model], *rounds])
         found[model] = answer
         m = medians(answer)
+        ddp = min(("ddp", "ddp-tuned"), key=lambda name: m[name])
         hidden = m["compute"] + m["exchange"] - m["ours"]
         share = hidden / min(m["backward"], m["exchange"])
-        best = min(answer["ours"]) / min(answer["ddp"])
+        best = min(answer["ours"]) / min(answer["ddp"] + answer["ddp-tuned"])
         print(
-            f"{model:14} {options.ranks} phones  ours {m['ours']:.3f} s  DDP {m['ddp']:.3f} s  "
-            f"ratio {m['ours'] / m['ddp']:.3f} (of the best {best:.3f})  compute "
+            f"{model:14} {options.ranks} phones  ours {m['ours']:.3f} s  {ddp} {m[ddp]:.3f} s  "
+            f"ratio {m['ours'] / m[ddp]:.3f} (of the best {best:.3f})  compute "
             f"{m['compute']:.3f}  backward {m['backward']:.3f}  exchange {m['exchange']:.3f}  "
             f"hidden {share:.0%}",
             flush=True,

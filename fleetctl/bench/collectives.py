@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fleetctl.bench.document import CollectivesBench, MethodFit
+from fleetctl.bench.exchanges import misfits_of, switches_of
 from fleetctl.bench.fit import RingSample, fit_ring
 from fleetctl.bench.links import Pair
 from fleetctl.bench.net import Network
 from fleetctl.bench.session import BenchError, Session, Stopped
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.rack import Rack
+from fleetctl.rack import InputError
 from trainer.formats import Collectives, CollectivesSpec, CollectiveTime, Method, ModelSpec
 
 METHODS: tuple[Method, ...] = ("ring", "hierarchical", "mpi", "mpi-tuned", "gloo")
@@ -30,49 +32,65 @@ class CollectivesWish:
     models: tuple[ModelSpec, ...] = ()
 
 
+def possible_methods(
+    session: Session, asked: Collection[str] | None, phones: int
+) -> tuple[Method, ...]:
+    """Those asked for, else all that so many of the session's phones can do. Raises InputError for
+    one that they cannot do."""
+    methods = tuple(method for method in METHODS if asked is None or method in asked)
+    misfits = misfits_of(methods, session.room.rack, session.phones[:phones])
+    for method, reason in misfits.items():
+        if asked is not None:
+            raise InputError(reason)
+        session.room.remark(f"{method} is left out: {reason}")
+    return tuple(method for method in methods if method not in misfits)
+
+
 async def measure(session: Session, wish: CollectivesWish) -> CollectivesBench:
     """Everything that `wish` asks for. A method that fails is a problem in the document, not the
     end; Ctrl-C leaves what there is."""
     launches: list[Collectives] = []
-    problems: list[str] = []
     goodput = await _goodput_mbits(session)
-    bench = _bench(session, launches, goodput, problems)
+    bench = _bench(session, launches, goodput)
     try:
         for count in wish.counts:
             for method in wish.methods:
-                phones = session.phones[:count]
-                spec = CollectivesSpec(
-                    phones,
-                    method,
-                    wish.sizes_bytes,
-                    wish.repeats,
-                    wish.models,
-                    with_patterns=method == "mpi",
-                    switches=switches_of(session.room.rack, phones),
-                )
+                spec_of = partial(_spec, session, wish, method)
                 try:
                     answers = await session.measure(
-                        "collectives", method, spec, phones, Collectives
+                        "collectives", method, spec_of, Collectives, count=count
                     )
                 except BenchError as error:
-                    problems.append(str(error))
-                    session.room.remark(f"failed: {error}")
+                    session.note(str(error))
                 else:
                     launches.append(answers[0])
+                    problems = session.problems
                     problems += [m for m in answers[0].missing if m not in problems]
-                bench = _bench(session, launches, goodput, problems)
+                bench = _bench(session, launches, goodput)
                 session.keep(bench)
     except Stopped as stopped:
-        bench = _bench(session, launches, goodput, [*problems, str(stopped)])
+        session.problems.append(str(stopped))
+        bench = _bench(session, launches, goodput)
         session.keep(bench)
     return bench
 
 
+def _spec(
+    session: Session, wish: CollectivesWish, method: Method, phones: tuple[str, ...]
+) -> CollectivesSpec:
+    return CollectivesSpec(
+        phones,
+        method,
+        wish.sizes_bytes,
+        wish.repeats,
+        wish.models,
+        with_patterns=method == "mpi",
+        switches=switches_of(session.room.rack, phones),
+    )
+
+
 def _bench(
-    session: Session,
-    launches: Sequence[Collectives],
-    goodput: float | None,
-    problems: Sequence[str],
+    session: Session, launches: Sequence[Collectives], goodput: float | None
 ) -> CollectivesBench:
     fits = []
     for method in RINGS:
@@ -81,7 +99,9 @@ def _bench(
                 fits.append(MethodFit(method, fit_ring(samples)))
             except ValueError:
                 continue  # too few sizes or phones so far
-    return CollectivesBench(session.known(), tuple(launches), goodput, tuple(fits), tuple(problems))
+    return CollectivesBench(
+        session.known(), tuple(launches), goodput, tuple(fits), tuple(session.problems)
+    )
 
 
 async def _goodput_mbits(session: Session) -> float | None:
@@ -100,12 +120,6 @@ async def _goodput_mbits(session: Session) -> float | None:
     if flows[0].problem:
         room.remark(f"no goodput, and so no bound: {flows[0].problem}")
     return flows[0].goodput_mbits
-
-
-def switches_of(rack: Rack, phones: Sequence[str]) -> tuple[str, ...]:
-    """The switch of each phone; empty where one has none."""
-    found = tuple(rack.phones[name].switch for name in phones)
-    return tuple(name for name in found if name) if all(found) else ()
 
 
 def ring_samples(launches: Iterable[Collectives], method: str) -> list[RingSample]:

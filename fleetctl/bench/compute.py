@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 from fleetctl.bench.document import BENCH_FILE, ComputeBench, Provenance
-from fleetctl.bench.session import BenchError, Session, Stopped
+from fleetctl.bench.session import BenchError, Session, Stopped, late
 from trainer.formats import (
     ComputeCase,
     Computed,
@@ -21,6 +21,13 @@ from trainer.formats import (
     OptimizerSpec,
     measured_name,
 )
+
+START_SECONDS = 900.0
+"""Of a launch and torch's import, at most."""
+CASE_SECONDS = 300.0
+"""Beyond a case's own time, at most: the model is built, and some steps are made however slow."""
+SEARCH_SECONDS = 1800.0
+"""Of a search for the largest batch, at most: ten trials."""
 
 OPTIMIZER = OptimizerSpec("sgd", {"lr": 0.01, "momentum": 0.9})
 HERE = "here"
@@ -38,6 +45,14 @@ class ComputeWish:
     device: str = "cpu"
     memory: MemorySearch | None = None
 
+    @property
+    def limit_seconds(self) -> float:
+        """How long a phone may take for all of it."""
+        searches = len(self.models) * len(self.threads)
+        cases = searches * len(self.batches)
+        search = searches * SEARCH_SECONDS if self.memory is not None else 0.0
+        return START_SECONDS + cases * (CASE_SECONDS + 2 * self.seconds) + search
+
     def spec(self, phones: Sequence[str]) -> ComputeSpec:
         cases = product(self.models, self.batches, self.threads)
         return ComputeSpec(
@@ -54,20 +69,20 @@ class ComputeWish:
 
 async def measure(session: Session, wish: ComputeWish) -> ComputeBench:
     """All phones at the same time, each by itself: as hot, and as loaded, as in a job."""
-    phones = session.phones
+    found: Sequence[Computed] = ()
     try:
-        found = await session.measure("compute", "compute", wish.spec(phones), phones, Computed)
+        found = await session.measure("compute", "compute", wish.spec, Computed)
     except (BenchError, Stopped) as error:
-        bench = ComputeBench(session.known(), (), (str(error),))
-    else:
-        missing = tuple(words for each in found for words in each.missing)
-        bench = ComputeBench(session.known(), tuple(found), missing)
+        session.problems.append(str(error))
+    missing = [words for each in found for words in each.missing]
+    problems = (*session.problems, *missing)
+    bench = ComputeBench(session.known(), tuple(found), problems)
     session.keep(bench)
     return bench
 
 
 def measure_here(
-    wish: ComputeWish, python: str, provenance: Provenance, folder: Path
+    wish: ComputeWish, python: str, provenance: Provenance, folder: Path, limit_seconds: float
 ) -> ComputeBench:
     """The same on this machine, by a Python that has torch. Raises BenchError."""
     project = Path(__file__).resolve().parents[2]
@@ -76,7 +91,16 @@ def measure_here(
         wish.spec((HERE,)).write(spec)
         command = [python, "-m", "trainer.measure", "compute", str(spec), "--out", temporary]
         try:
-            done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command,
+                cwd=project,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=limit_seconds,
+            )
+        except subprocess.TimeoutExpired:
+            raise BenchError(late(limit_seconds)) from None
         except OSError as error:
             raise BenchError(f"{python}: {error.strerror}; name a Python with --python") from None
         if done.returncode:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-from fleetctl.bench.collectives import switches_of
 from fleetctl.bench.compute import OPTIMIZER
 from fleetctl.bench.document import ScalingBench, ScalingLaunch, ThermalBench
+from fleetctl.bench.exchanges import require_fit, switches_of
 from fleetctl.bench.session import BenchError, Session, Stopped
 from fleetctl.jobs.planning import equal_shares
 from trainer.formats import Exchange, Input, ModelSpec, Trained, TrainingSpec
@@ -44,47 +45,55 @@ class ScalingWish:
 
 
 async def scaling(session: Session, wish: ScalingWish) -> ScalingBench:
-    """Every launch of `wish`. One that fails is a problem in the document, not the end."""
+    """Every launch of `wish`. One that fails is a problem in the document, not the end. Raises
+    InputError."""
+    require_fit(wish.exchange, session.room.rack, session.phones[: max(wish.counts)])
     launches: list[ScalingLaunch] = []
-    problems: list[str] = []
     try:
         for model, mode, samples in wish.launches():
-            phones = session.phones[: len(samples)]
-            spec = TrainingSpec(
-                phones,
-                model,
-                wish.input,
-                samples,
-                OPTIMIZER,
-                wish.iterations,
-                threads=wish.threads,
-                exchange=wish.exchange,
-                switches=switches_of(session.room.rack, phones),
-            )
             label = f"{model.name}, {sum(samples)} images"
+            spec_of = partial(_scaling_spec, session, wish, model, samples)
             try:
-                ranks = await session.measure("training", label, spec, phones, Trained)
+                ranks = await session.measure(
+                    "training", label, spec_of, Trained, count=len(samples)
+                )
             except BenchError as error:
-                problems.append(str(error))
-                session.room.remark(f"failed: {error}")
+                session.note(str(error))
             else:
                 launches.append(ScalingLaunch(model, mode, samples, tuple(ranks)))
-            session.keep(_scaling(session, wish, launches, problems))
+            session.keep(_scaling(session, wish, launches))
     except Stopped as stopped:
-        problems.append(str(stopped))
-    bench = _scaling(session, wish, launches, problems)
+        session.problems.append(str(stopped))
+    bench = _scaling(session, wish, launches)
     session.keep(bench)
     return bench
 
 
-def _scaling(
+def _scaling_spec(
     session: Session,
     wish: ScalingWish,
-    launches: Sequence[ScalingLaunch],
-    problems: Sequence[str],
+    model: ModelSpec,
+    samples: tuple[int, ...],
+    phones: tuple[str, ...],
+) -> TrainingSpec:
+    return TrainingSpec(
+        phones,
+        model,
+        wish.input,
+        samples,
+        OPTIMIZER,
+        wish.iterations,
+        threads=wish.threads,
+        exchange=wish.exchange,
+        switches=switches_of(session.room.rack, phones),
+    )
+
+
+def _scaling(
+    session: Session, wish: ScalingWish, launches: Sequence[ScalingLaunch]
 ) -> ScalingBench:
     return ScalingBench(
-        session.known(), wish.exchange, wish.threads, tuple(launches), tuple(problems)
+        session.known(), wish.exchange, wish.threads, tuple(launches), tuple(session.problems)
     )
 
 
@@ -99,14 +108,30 @@ class ThermalWish:
 
 
 async def thermal(session: Session, wish: ThermalWish) -> ThermalBench:
-    """One run, long enough for phones to get as hot as they will."""
-    phones = session.phones
-    samples = (wish.phone_batch,) * len(phones)
-    spec = TrainingSpec(
+    """One run, long enough for phones to get as hot as they will. Raises InputError."""
+    require_fit(wish.exchange, session.room.rack, session.phones)
+    label = f"{wish.model.name} for {wish.seconds:.0f} s"
+    spec_of, problems = partial(_thermal_spec, session, wish), session.problems
+    ranks: Sequence[Trained] = ()
+    try:
+        # Once only: phones that are hot by now have no cool minutes to compare with.
+        ranks = await session.measure("training", label, spec_of, Trained, again=False)
+    except (BenchError, Stopped) as error:
+        problems.append(str(error))
+    if ranks and not any(step.celsius is not None for rank in ranks for step in rank.steps):
+        problems.append("no phone told its temperature; `fleetctl status --facts` shows why")
+    samples = (wish.phone_batch,) * len(session.phones)
+    bench = ThermalBench(session.known(), wish.model, samples, tuple(ranks), tuple(problems))
+    session.keep(bench)
+    return bench
+
+
+def _thermal_spec(session: Session, wish: ThermalWish, phones: tuple[str, ...]) -> TrainingSpec:
+    return TrainingSpec(
         phones,
         wish.model,
         wish.input,
-        samples,
+        (wish.phone_batch,) * len(phones),
         OPTIMIZER,
         iterations=1,
         seconds=wish.seconds,
@@ -114,15 +139,3 @@ async def thermal(session: Session, wish: ThermalWish) -> ThermalBench:
         exchange=wish.exchange,
         switches=switches_of(session.room.rack, phones),
     )
-    label = f"{wish.model.name} for {wish.seconds:.0f} s"
-    ranks: Sequence[Trained] = ()
-    problems: tuple[str, ...] = ()
-    try:
-        ranks = await session.measure("training", label, spec, phones, Trained)
-    except (BenchError, Stopped) as error:
-        problems = (str(error),)
-    if ranks and not any(step.celsius is not None for rank in ranks for step in rank.steps):
-        problems = ("no phone told its temperature; `fleetctl status --facts` shows why",)
-    bench = ThermalBench(session.known(), wish.model, samples, tuple(ranks), problems)
-    session.keep(bench)
-    return bench

@@ -26,9 +26,10 @@ METHODS = ("ring", "hierarchical", "mpi", "mpi-tuned", "gloo")
 @click.option(
     "--methods",
     type=Many(click.Choice(METHODS)),
-    default=",".join(METHODS),
-    show_default=True,
-    help="Ways to all-reduce. `mpi` brings one-to-many and many-to-many too.",
+    default=None,
+    show_default="all; without hierarchical where phones have no switch in the rack file",
+    help=f"Ways to all-reduce: {', '.join(METHODS)}. "
+    "`mpi` brings one-to-many and many-to-many too.",
 )
 @click.option("--sizes", type=Many(Size()), default="1k,64k,1M,16M", show_default=True)
 @click.option("--models", type=Many(click.STRING), help="Sum these models' gradients, too.")
@@ -40,7 +41,7 @@ def collectives(
     app: App,
     nodes: tuple[str, ...],
     counts: tuple[int, ...] | None,
-    methods: tuple[str, ...],
+    methods: tuple[str, ...] | None,
     sizes: tuple[int, ...],
     models: tuple[str, ...] | None,
     repeats: int,
@@ -66,9 +67,10 @@ def collectives(
             raise InputError("a collective needs two phones at least")
         if counts and not all(2 <= count <= most for count in counts):
             raise InputError(f"--counts: {most} phones are ready; ask for 2 to {most}")
+        numbers = counts or steps_of_phones(most)
         wish = bench.CollectivesWish(
-            counts or steps_of_phones(most),
-            tuple(method for method in bench.METHODS if method in methods),
+            numbers,
+            bench.possible_methods(session, methods, max(numbers)),
             sizes,
             repeats,
             specs,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.bench_options import IMAGE, Many, Size, known_models, limit_option, on_phones
+from fleetctl.cli.bench_options import IMAGE, LIMIT, Many, Size, known_models, on_phones
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.errors import ExitCode
 
@@ -47,7 +47,13 @@ if TYPE_CHECKING:
 @click.option("--device", default="cpu", show_default=True, help="A device of torch.")
 @click.option("--here", is_flag=True, help="On this machine, to stand beside the phones.")
 @click.option("--python", default=sys.executable, help="With --here: a Python that has torch.")
-@limit_option
+@click.option(
+    "--limit",
+    "limit_seconds",
+    type=LIMIT,
+    show_default="twice what the cases take, and time for all around them",
+    help="Seconds that all of it may take.",
+)
 @output_option
 @pass_app
 def compute(
@@ -65,7 +71,7 @@ def compute(
     device: str,
     here: bool,
     python: str,
-    limit_seconds: float,
+    limit_seconds: float | None,
     output: str,
 ) -> int:
     """Time training steps of NODES, else of all ready phones, each by itself.
@@ -90,17 +96,20 @@ def compute(
         device,
         MemorySearch(most, limit_bytes=memory_bytes) if largest else None,
     )
+    limit = limit_seconds or wish.limit_seconds
     if here:
-        return finish(app, *_here(app, wish, python), output)
+        return finish(app, *_here(app, wish, python, limit), output)
 
     async def work(session: Session) -> ComputeBench:
         return await bench.measure(session, wish)
 
-    found = on_phones(app, nodes, "compute", work, limit_seconds)
+    found = on_phones(app, nodes, "compute", work, limit)
     return ExitCode.INTERRUPTED if found is None else finish(app, *found, output)
 
 
-def _here(app: App, wish: ComputeWish, python: str) -> tuple[ComputeBench, Path]:
+def _here(
+    app: App, wish: ComputeWish, python: str, limit_seconds: float
+) -> tuple[ComputeBench, Path]:
     from dataclasses import replace
 
     from fleetctl.bench.compute import HERE, measure_here
@@ -112,7 +121,7 @@ def _here(app: App, wish: ComputeWish, python: str) -> tuple[ComputeBench, Path]
     where = replace(where, phones=(HERE,), models={HERE: socket.gethostname()})
     folder = runs.create(app.paths.runs, "bench-compute").path
     try:
-        return measure_here(wish, python, where, folder), folder
+        return measure_here(wish, python, where, folder, limit_seconds), folder
     except BaseException:
         folder.rmdir()
         raise

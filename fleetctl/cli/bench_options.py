@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, override
 
 import click
 
 from fleetctl.cli.common import App
+from fleetctl.errors import FleetError
 
 if TYPE_CHECKING:
     from fleetctl.bench.document import Bench
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from fleetctl.jobs.foreground import Foreground
     from trainer.formats import Input, ModelSpec
 
+LIMIT = click.FloatRange(10)
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)(k|M|G|Ki|Mi|Gi)?B?")
 
@@ -96,7 +99,7 @@ def known_models(names: Iterable[str], given: Input | None = None) -> tuple[Mode
 limit_option = click.option(
     "--limit",
     "limit_seconds",
-    type=click.FloatRange(10),
+    type=LIMIT,
     default=900.0,
     show_default=True,
     help="Seconds that one launch may take.",
@@ -131,7 +134,12 @@ def on_phones(
                 room, foreground, kind, chosen.phones, command_line(), limit_seconds
             )
             remark(f"{own.folder.name} on {len(chosen.phones)} phones")
-            return await work(own), own.folder
+            try:
+                return await work(own), own.folder
+            except FleetError:
+                with suppress(OSError):  # there is something in it
+                    own.folder.rmdir()
+                raise
 
     return Foreground().run(run)
 

@@ -147,6 +147,7 @@ def check_data(
     from trainer.formats import Survey
 
     names, held = app.select(nodes), _holders(app)
+    data.require_name(name)
     here = data.inspect(app.paths.data / name, full=not quick)
     if here.problem:
         raise data.DataSetError(f"{here.problem}; make {name} anew with `fleetctl data add`")
@@ -184,23 +185,23 @@ def remove_data(
     that a run or a queued job trains on is not removed (exit code 5).
     """
     from fleetctl.cli.output import print_json, progress
-    from fleetctl.jobs.removal import remove_from_phones, require_unused
+    from fleetctl.jobs.removal import remove_from_phones
     from fleetctl.provision import data
     from fleetctl.remote import Fleet
-    from fleetctl.serve.queue import Queue, names_of
 
     asked = app.select(nodes) if nodes else None
+    data.require_name(name)
     holders = {phone for phone, of in _holders(app) if of == name}
     here = (app.paths.data / name).is_dir()
     if not here and not holders:
         raise data.DataSetError(f"there is no data set {name!r}, here or on a phone")
-    with Queue(app.paths.queue_db) as queue:
-        require_unused(name, app.paths.runs, names_of(queue.jobs()))
+    _require_unused(app, name)
     phones = asked or [phone for phone in app.rack.phones if phone in holders]
     where = [f"{len(phones)} phones"] if phones else []
     where += ["this controller"] if here and not nodes else []
     if not yes:
         click.confirm(f"Remove data set {name} from {' and '.join(where)}?", err=True, abort=True)
+        _require_unused(app, name)  # a job may have come while the question stood there
 
     async def removed() -> dict[str, PhoneError | str]:
         async with Fleet(app.rack, app.paths) as fleet:
@@ -218,6 +219,15 @@ def remove_data(
         all_failed = len(failed) == len(phones)
         return ExitCode.NONE_REACHABLE if all_failed else ExitCode.SOME_PHONES_FAILED
     return None
+
+
+def _require_unused(app: App, name: str) -> None:
+    """Raises DataInUse."""
+    from fleetctl.jobs.removal import require_unused
+    from fleetctl.serve.queue import Queue, names_of
+
+    with Queue(app.paths.queue_db) as queue:
+        require_unused(name, app.paths.runs, names_of(queue.jobs()))
 
 
 async def _ask_phones(

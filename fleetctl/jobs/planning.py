@@ -29,13 +29,31 @@ PAUSE_BELOW_DRAIN_CELSIUS = 2.0
 _DRAIN_CELSIUS = GuardLimits().drain_celsius
 
 SMALL_PARAMETERS = 1_000_000
-"""A model of fewer needs no rehearsal: preflight's least free memory is enough for it."""
+SMALL_SIDE_PIXELS = 32
+SMALL_PIXELS = 60_000
+"""A model of fewer parameters, on images no larger, with fewer pixels at a time needs no rehearsal:
+preflight's least free memory is enough for it."""
+
+_FOLLOWS = {"num_classes", "in_channels", "pixels"}
+"""Arguments that follow from the data set."""
 
 
-def is_small(model: str) -> bool:
-    """Whether every phone has memory enough for it, as far as is known of it here."""
-    known = KNOWN.get(model)
-    return known is not None and known.parameters < SMALL_PARAMETERS
+def is_small(model: ModelSpec, shape: Sequence[int], samples: int) -> bool:
+    """Whether every phone has memory enough for the model with so many images of `shape` at a
+    time, as far as is known of it here. One that was given other sizes may be of any size."""
+    known = KNOWN.get(model.name)
+    return (
+        known is not None
+        and known.parameters < SMALL_PARAMETERS
+        and model.args.keys() <= _FOLLOWS
+        and max(shape[1:]) <= SMALL_SIDE_PIXELS
+        and samples * math.prod(shape[1:]) <= SMALL_PIXELS
+    )
+
+
+def seen_shape(shape: tuple[int, ...], crop_pixels: int) -> tuple[int, ...]:
+    """Images of a data set as the model sees them."""
+    return (shape[0], crop_pixels, crop_pixels) if crop_pixels else shape
 
 
 def equal_shares(samples: int, ranks: int) -> tuple[int, ...]:
@@ -62,11 +80,17 @@ def build_plan(
         )
     schedule, scheduler = _schedule(train)
     shares = equal_shares(train.global_batch, len(phones))
+    model = _model(train, data)
+    small = data is not None and is_small(
+        model,
+        seen_shape(data.shape, train.crop_pixels),
+        math.ceil(max(shares) / train.accumulate),
+    )
     plan = Plan(
         run=run,
         phones=tuple(phones),
         samples_per_rank=shares,
-        model=_model(train, data),
+        model=model,
         data=DataSpec(
             train.data,
             train.data,
@@ -92,7 +116,7 @@ def build_plan(
         exchange=Exchange(**train.exchange.model_dump()),
         switches=tuple(switches) if any(switches) else (),
         checkpoint=CheckpointSpec(**train.checkpoint.model_dump()),
-        heat=_heat(train, shares, drain_celsius - PAUSE_BELOW_DRAIN_CELSIUS),
+        heat=_heat(train, shares, small, drain_celsius - PAUSE_BELOW_DRAIN_CELSIUS),
         evaluate_every_epochs=train.evaluate_every_epochs,
         resume=resume,
     )
@@ -103,7 +127,7 @@ def build_plan(
     return plan
 
 
-def _heat(train: Train, shares: Sequence[int], pause_celsius: float) -> HeatSpec:
+def _heat(train: Train, shares: Sequence[int], small: bool, pause_celsius: float) -> HeatSpec:
     """Shares follow heat unless the job says otherwise, or what it asks for does not go with it.
 
     A phone that takes over samples computes no more at a time than its share was, in as many parts
@@ -112,7 +136,7 @@ def _heat(train: Train, shares: Sequence[int], pause_celsius: float) -> HeatSpec
     possible = train.stage == "all" and train.exchange.enabled and not train.deterministic
     if not (possible if train.heat is None else train.heat):
         return HeatSpec(pause_celsius=pause_celsius)
-    most = () if is_small(train.model.name) else [math.ceil(n / train.accumulate) for n in shares]
+    most = () if small else [math.ceil(n / train.accumulate) for n in shares]
     return HeatSpec(True, pause_celsius, tuple(most))
 
 
@@ -129,14 +153,12 @@ def _model(train: Train, data: DataManifest | None) -> ModelSpec:
     model = ModelSpec(train.model.name, dict(train.model.args))
     if data is None:
         return model
-    channels, *sides = data.shape
-    if train.crop_pixels > min(sides):
+    if train.crop_pixels > min(data.shape[1:]):
         raise JobError(
             f"crop_pixels {train.crop_pixels} is more than data set {data.name} has: its images "
             f"are {'x'.join(map(str, data.shape))}"
         )
-    crop = train.crop_pixels
-    shape = (channels, crop, crop) if crop else data.shape
+    shape = seen_shape(data.shape, train.crop_pixels)
     if reason := misfit(model, shape, data.classes):
         raise JobError(
             f"{reason}; take another model or another data set than {data.name}, or make the data "

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import onphone
-from fleetctl.jobs.planning import is_small
+from fleetctl.jobs.planning import is_small, seen_shape
 from fleetctl.remote import Fleet
 from trainer.formats import KNOWN, DataManifest, FormatError, MemoryNeed, Plan, least_parts
 
@@ -29,11 +29,12 @@ async def rehearse(
 ) -> MemoryNeed | None:
     """What a rank will need; None for what needs no rehearsal. Raises NotRehearsed. `release`: of
     the head phone; `data`: the data sets here."""
-    if plan.model.name not in KNOWN or is_small(plan.model.name):
+    if plan.model.name not in KNOWN:
         return None
     shape = DataManifest.read(data / plan.data.name / "manifest.json").shape
-    crop = plan.data.crop_pixels
-    seen = (shape[0], crop, crop) if crop else shape
+    seen = seen_shape(shape, plan.data.crop_pixels)
+    if is_small(plan.model, seen, math.ceil(max(plan.samples_per_rank) / plan.accumulate)):
+        return None
     head = plan.phones[0]
     answer = await fleet.run_on(
         head,

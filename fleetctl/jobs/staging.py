@@ -242,10 +242,13 @@ def is_broadcast(data: DataOnController, waiting: Mapping[str, Need]) -> bool:
 async def _copy(room: StageRoom, data: DataOnController, waiting: Mapping[str, Need]) -> None:
     """From the controller to each phone: what it lacks."""
     folder = onphone.data_part(data.name, data.sha256)
+    # All copies leave by the controller's one link.
+    copies_bytes = sum(data.sizes[file] for need in waiting.values() for file in need.lacking)
+    limit = limit_seconds(data, copies_bytes)
 
     async def one(phone: str, need: Need) -> PhoneError | None:
         files = [data.folder / file for file in need.lacking]
-        return await room.fleet.put_each(phone, files, folder, timeout_seconds=limit_seconds(data))
+        return await room.fleet.put_each(phone, files, folder, timeout_seconds=limit)
 
     outcomes = await asyncio.gather(*(one(phone, need) for phone, need in waiting.items()))
     _require_none({p: error for p, error in zip(waiting, outcomes, strict=True) if error})
@@ -303,9 +306,11 @@ async def check_phones(
     return answers
 
 
-def limit_seconds(data: DataOnController) -> float:
-    """How long anything that reads or moves the whole data set may take."""
-    return max(TRANSFER_LIMIT_SECONDS, sum(data.sizes.values()) / SLOWEST_BYTES_PER_SECOND)
+def limit_seconds(data: DataOnController, moved_bytes: int = 0) -> float:
+    """How long anything that reads or moves the whole data set may take, or `moved_bytes` if these
+    are more."""
+    most_bytes = max(sum(data.sizes.values()), moved_bytes)
+    return max(TRANSFER_LIMIT_SECONDS, most_bytes / SLOWEST_BYTES_PER_SECOND)
 
 
 async def stage_folder(

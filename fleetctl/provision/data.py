@@ -76,6 +76,14 @@ def _quiet(_what: str, _done: int, _total: int) -> None:
     """No progress."""
 
 
+def require_name(name: str) -> None:
+    """Raises SourceError for what names no folder right below that of the data sets."""
+    if not _NAME.fullmatch(name):
+        raise SourceError(
+            f"{name!r} is no name for a data set; use letters, digits, `.`, `_` and `-`"
+        )
+
+
 def add(wish: Wish, data_folder: Path, progress: Progress = _quiet) -> tuple[DataSet, bool]:
     """Prepare a data set below `data_folder`; whether anything was written.
 
@@ -84,10 +92,7 @@ def add(wish: Wish, data_folder: Path, progress: Progress = _quiet) -> tuple[Dat
     """
     from fleetctl.provision.sources.choose import choose, recipe
 
-    if not _NAME.fullmatch(wish.name):
-        raise SourceError(
-            f"{wish.name!r} is no name for a data set; use letters, digits, `.`, `_` and `-`"
-        )
+    require_name(wish.name)
     kind, place = choose(wish.name, wish.path, wish.kind)
     made = recipe(kind, place, wish.options, wish.seed)
     folder = data_folder / wish.name
@@ -114,7 +119,8 @@ def add(wish: Wish, data_folder: Path, progress: Progress = _quiet) -> tuple[Dat
 
 def remove(name: str, data_folder: Path) -> bool:
     """Remove a data set at one moment; whether it was there. Raises DataSetError."""
-    if not _NAME.fullmatch(name) or not (data_folder / name).is_dir():
+    require_name(name)
+    if not (data_folder / name).is_dir():
         return False
     with _alone(data_folder):
         gone = data_folder / f".{name}.gone"

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from made import WHERE
 
+from fleetctl.bench.compute import ComputeWish, measure_here
+from fleetctl.bench.session import BenchError
 from fleetctl.bench.training import ScalingWish
+from fleetctl.cli import bench_compute
 from fleetctl.cli.bench_options import IMAGE, Many, Size, known_models
+from fleetctl.cli.main import cli
 from fleetctl.rack import InputError
-from trainer.formats import Exchange, Input, ModelSpec
+from trainer.formats import Exchange, Input, MemorySearch, ModelSpec
 
 
 @pytest.mark.parametrize(
@@ -49,6 +58,52 @@ def test_models_are_known_by_name() -> None:
             known_models([name])
     with pytest.raises(InputError, match="at least 63x63"):
         known_models(["digits-cnn", "alexnet"], Input((3, 32, 32), 10))
+
+
+def compute_wish(*batches: int, memory: MemorySearch | None = None) -> ComputeWish:
+    model, shape = ModelSpec("digits-cnn"), Input((1, 8, 8), 10)
+    return ComputeWish((model,), shape, batches, (1, 2), 60.0, memory=memory)
+
+
+def test_compute_has_the_time_that_its_cases_take() -> None:
+    """Two numbers of threads; a minute a case."""
+    few, many = compute_wish(8), compute_wish(*range(1, 41))
+    assert many.limit_seconds - few.limit_seconds >= 2 * 39 * 60
+    assert few.limit_seconds >= 2 * 2 * 60
+    assert compute_wish(8, memory=MemorySearch(64)).limit_seconds > few.limit_seconds
+
+
+@pytest.mark.parametrize(("typed", "given_seconds"), [([], None), (["--limit", "50"], 50.0)])
+def test_a_limit_that_was_typed_counts(
+    typed: list[str],
+    given_seconds: float | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    seen: list[float] = []
+
+    def on_phones(_app: Any, _nodes: Any, _kind: str, _work: Any, limit_seconds: float) -> None:
+        seen.append(limit_seconds)
+
+    monkeypatch.setattr(bench_compute, "on_phones", on_phones)
+    rack = tmp_path / "rack.yml"
+    rack.write_text(
+        "rack: r\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-25]\n"
+    )
+    monkeypatch.setenv("PHONERACK_RACK", str(rack))
+    monkeypatch.setenv("PHONERACK_HOME", str(tmp_path))
+    words = ["--models", "digits-cnn", "--image", "1x8x8", "--classes", "10", "--batches", "8"]
+    asked = ["bench", "compute", *words, "--threads", "1,2", *typed]
+    CliRunner().invoke(cli, asked, catch_exceptions=False)
+    assert seen == [given_seconds or compute_wish(8).limit_seconds]
+
+
+def test_this_machine_has_a_limit_too(tmp_path: Path) -> None:
+    slow = tmp_path / "python"
+    slow.write_text("#!/bin/sh\nexec sleep 60\n")
+    slow.chmod(0o700)
+    with pytest.raises(BenchError, match=r"not done after 0 s; --limit allows more"):
+        measure_here(compute_wish(8), str(slow), WHERE, tmp_path, 0.1)
 
 
 @given(

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -88,22 +89,54 @@ def test_it_stays_here_while_a_phone_that_holds_it_is_away(home: Path, asked: An
     assert remove("--yes").return_value == 4
 
 
-def test_what_is_trained_on_stays(home: Path, asked: Any, tmp_path: Path) -> None:
-    run = RunFolder(home / "runs/some-1")
-    run.path.mkdir(parents=True)
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
     job = tmp_path / "job.yml"
     job.write_text(JOB)
+    return job
+
+
+def begin_run(home: Path, job: Path) -> None:
+    run = RunFolder(home / "runs/some-1")
+    run.path.mkdir(parents=True)
     write_job(read_job(job), run.job_file)
     run.record("created", phones=["phone001"])
+
+
+def test_what_is_trained_on_stays(home: Path, asked: Any, job: Path) -> None:
+    begin_run(home, job)
     error: Any = remove("--yes").exception
     assert isinstance(error, removal.DataInUse)
     assert asked["phones"] is None
     assert (home / "data/digits").is_dir()
 
 
+def test_what_is_trained_on_since_the_question_stays(
+    home: Path, asked: Any, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(click, "confirm", lambda *_, **__: begin_run(home, job))
+    error: Any = remove().exception
+    assert isinstance(error, removal.DataInUse)
+    assert asked["phones"] is None
+    assert (home / "data/digits").is_dir()
+
+
+@pytest.mark.parametrize("name", ["../runs", "..", ".", "digits/..", "/srv", ".digits", ""])
+@pytest.mark.parametrize("command", ["remove", "check"])
+@pytest.mark.parametrize("nodes", [(), ("phone[001-003]",)], ids=["all", "nodes"])
+def test_what_is_no_name_is_refused_at_once(
+    home: Path, asked: Any, name: str, command: str, nodes: tuple[str, ...]
+) -> None:
+    (home / "runs/some-1").mkdir(parents=True)
+    words = ["data", command, name, *nodes]
+    done = CliRunner().invoke(cli, words, input="y\n", standalone_mode=False)
+    assert f"{name!r} is no name for a data set" in str(done.exception)
+    assert done.output == ""
+    assert asked["phones"] is None
+    assert (home / "runs/some-1").is_dir()
+    assert (home / "data/digits").is_dir()
+
+
 def test_what_was_never_there_is_said(home: Path, asked: Any) -> None:
     done = CliRunner().invoke(cli, ["data", "remove", "flowers", "-y"], standalone_mode=False)
     assert "no data set 'flowers', here or on a phone" in str(done.exception)
-    done = CliRunner().invoke(cli, ["data", "remove", "../home", "-y"], standalone_mode=False)
-    assert "no data set '../home'" in str(done.exception)
-    assert home.is_dir()

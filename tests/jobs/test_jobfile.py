@@ -222,11 +222,14 @@ def test_shares_follow_heat_unless_the_job_rules_it_out(
 ) -> None:
     train = read_job(job_file(tmp_path, with_line(asked))).train
     assert train is not None
-    plan = build_plan(train, "night-1", ["phone001", "phone002"], drain_celsius=47.0)
+    digits, phones = manifest(1, 8, 8), ["phone001", "phone002"]
+    plan = build_plan(train, "night-1", phones, data=digits, drain_celsius=47.0)
     assert plan.heat == HeatSpec(follows, 45.0)
     script = train.model_copy(update={"model": ModelChoice(name="script"), "accumulate": 2})
     most = build_plan(script, "n-1", ["phone001", "phone002"]).heat.most_at_once
     assert most == ((-(-plan.samples_per_rank[0] // 2),) * 2 if follows else ())
+    large = build_plan(train, "n-1", phones, data=manifest(1, 224, 224)).heat.most_at_once
+    assert large == (plan.samples_per_rank if follows else ()), "small by its name alone"
 
 
 def test_what_rules_it_out_is_named(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback import Loopback, on_all_ranks
 
-from trainer.formats import MemorySearch
+from trainer.formats import ComputeCase, Input, LargestBatch, MemorySearch, ModelSpec, OptimizerSpec
 from trainer.measure.heat import SNAPSHOT, Heat, Thermometer, celsius, look
-from trainer.measure.memory import MOST_TRIALS, Trial, allowance_bytes, search
+from trainer.measure.memory import MOST_TRIALS, Trial, allowance_bytes, largest_batch, search
 from trainer.measure.patterns import many_to_many, one_to_many
 
 
@@ -75,6 +75,34 @@ def test_memory_that_follows_no_line_still_gives_a_batch_that_fits(
     assert best <= largest
     assert (best > 0) == (largest > 0)
     assert found.trials <= MOST_TRIALS
+
+
+@pytest.mark.parametrize(("model", "first"), [("resnet-18", 2), ("squeezenet", 1)])
+def test_a_model_that_refuses_one_sample_is_not_taken_for_too_large(
+    model: str, first: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BatchNorm needs two, however much memory there is."""
+    tried: list[int] = []
+
+    class Trials:
+        def __init__(self, *_: Any) -> None: ...
+
+        def __enter__(self) -> Trials:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def attempt(self, batch: int) -> Trial:
+            tried.append(batch)
+            return Trial(batch, batch if first <= batch <= 3 else None)
+
+    monkeypatch.setattr("trainer.measure.memory._Trials", Trials)
+    monkeypatch.setattr("trainer.measure.memory.allowance_bytes", lambda _: 1000)
+    case = ComputeCase(ModelSpec(model), Input((3, 32, 32), 10), 8, 1)
+    found = largest_batch(case, OptimizerSpec("sgd", {"lr": 0.1}), MemorySearch(64), "cpu")
+    assert isinstance(found, LargestBatch)
+    assert tried[0] == first
+    assert found.batch == 3
 
 
 def test_a_step_may_take_a_share_of_what_is_free(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ from trainer.formats.plan import (
     MpiAlgorithm,
     Plan,
     PlanError,
+    exchange_conditions,
     too_few_for_batch_norm,
 )
 from trainer.formats.profile import PROFILE, Profile, Threads, Workload
@@ -157,6 +158,7 @@ __all__ = [
     "class_name",
     "event_from_json",
     "event_to_json",
+    "exchange_conditions",
     "final_name",
     "fitted_to",
     "held_file",

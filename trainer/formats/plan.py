@@ -193,7 +193,7 @@ class Plan(Document):
         phones, samples = len(self.phones), len(self.samples_per_rank)
         alone = not self.exchange.enabled
         return [
-            *self._exchange_conditions(),
+            *exchange_conditions(self.exchange, self.phones, self.switches),
             *self._heat_conditions(),
             (
                 phones == samples,
@@ -271,36 +271,40 @@ class Plan(Document):
         fewest = smallest_part(self.samples_per_rank, self.accumulate)
         return fewest >= LEAST_FOR_BATCH_NORM
 
-    def _exchange_conditions(self) -> list[tuple[bool, str]]:
-        exchange, switches = self.exchange, self.switches
-        unplaced = [p for p, switch in zip(self.phones, switches, strict=False) if not switch]
-        hierarchical = exchange.reduce == "hierarchical"
-        return [
-            (
-                not switches or len(switches) == len(self.phones),
-                f"phones ({len(self.phones)} names) and switches ({len(switches)} names) "
-                "must be equally long",
-            ),
-            (
-                not hierarchical or bool(switches),
-                "exchange.reduce hierarchical and switches: the plan names none; take ring",
-            ),
-            (
-                not hierarchical or not unplaced,
-                f"exchange.reduce hierarchical and switches: none is known for "
-                f"{', '.join(unplaced)}; say it in the rack file, or take ring",
-            ),
-            (
-                exchange.codec == "none" or exchange.reduce in ("ring", "hierarchical"),
-                f"exchange.codec {exchange.codec} and exchange.reduce {exchange.reduce}: it sums "
-                "what it is given; take codec none, or reduce ring or hierarchical",
-            ),
-            (
-                exchange.algorithm == "default" or exchange.reduce == "mpi",
-                f"exchange.algorithm {exchange.algorithm} and exchange.reduce "
-                f"{exchange.reduce}: only reduce mpi has algorithms",
-            ),
-        ]
+
+def exchange_conditions(
+    exchange: Exchange, phones: Sequence[str], switches: Sequence[str]
+) -> list[tuple[bool, str]]:
+    """What must be so of an exchange between `phones`, and what to say where it is not; `switches`
+    names the switch of each, "" where none is known."""
+    unplaced = [p for p, switch in zip(phones, switches, strict=False) if not switch]
+    hierarchical = exchange.reduce == "hierarchical"
+    return [
+        (
+            not switches or len(switches) == len(phones),
+            f"phones ({len(phones)} names) and switches ({len(switches)} names) "
+            "must be equally long",
+        ),
+        (
+            not hierarchical or bool(switches),
+            "exchange.reduce hierarchical and switches: the plan names none; take ring",
+        ),
+        (
+            not hierarchical or not unplaced,
+            f"exchange.reduce hierarchical and switches: none is known for "
+            f"{', '.join(unplaced)}; say it in the rack file, or take ring",
+        ),
+        (
+            exchange.codec == "none" or exchange.reduce in ("ring", "hierarchical"),
+            f"exchange.codec {exchange.codec} and exchange.reduce {exchange.reduce}: it sums "
+            "what it is given; take codec none, or reduce ring or hierarchical",
+        ),
+        (
+            exchange.algorithm == "default" or exchange.reduce == "mpi",
+            f"exchange.algorithm {exchange.algorithm} and exchange.reduce "
+            f"{exchange.reduce}: only reduce mpi has algorithms",
+        ),
+    ]
 
 
 def too_few_for_batch_norm(samples_per_rank: Sequence[int], accumulate: int) -> str:

@@ -17,10 +17,12 @@ class Workload:
     """What was computed: one step of a model for so many samples of a shape, by this torch."""
 
     model: str
-    """Name and arguments, as JSON."""
+    """Name, arguments and a digest of its layers, as JSON: a name alone may be of any program's."""
     shape: tuple[int, ...]
     samples: int
     torch: str
+    cores: tuple[int, ...] = ()
+    """That the process may use: Android gives fewer to an app in the background."""
 
 
 @dataclass(frozen=True, slots=True)

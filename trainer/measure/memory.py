@@ -24,7 +24,15 @@ from types import TracebackType
 from typing import Self
 
 from trainer.errors import TrainerError
-from trainer.formats import ComputeCase, ComputeSpec, LargestBatch, MemorySearch, OptimizerSpec
+from trainer.formats import (
+    KNOWN,
+    LEAST_FOR_BATCH_NORM,
+    ComputeCase,
+    ComputeSpec,
+    LargestBatch,
+    MemorySearch,
+    OptimizerSpec,
+)
 
 MOST_TRIALS = 10
 _CLOSE_ENOUGH = 1.05
@@ -50,8 +58,9 @@ class Found:
     bounded: bool
 
 
-def search(attempt: Callable[[int], Trial], most: int, limit_bytes: int) -> Found:
-    """The largest batch up to `most` that `attempt` says fits, within MOST_TRIALS attempts.
+def search(attempt: Callable[[int], Trial], most: int, limit_bytes: int, least: int = 1) -> Found:
+    """The largest batch from `least` to `most` that `attempt` says fits, within MOST_TRIALS
+    attempts.
 
     `attempt` fits up to some batch and no further. Pure but for it.
     """
@@ -68,7 +77,7 @@ def search(attempt: Callable[[int], Trial], most: int, limit_bytes: int) -> Foun
         else:
             fitted.append(trial)
 
-    try_one(1)
+    try_one(min(least, most))
     if not fitted:
         return Found(None, trials, bounded=False)
     while trials < MOST_TRIALS:
@@ -107,7 +116,7 @@ def largest_batch(
         return "how much memory is free cannot be read, so no batch was tried"
     try:
         with _Trials(ComputeSpec(("here",), (case,), optimizer, 0.0, device), limit) as trials:
-            found = search(trials.attempt, wish.most, limit)
+            found = search(trials.attempt, wish.most, limit, _least(case))
     except TrialError as error:
         return f"{case.model.name}: {error}"
     return LargestBatch(
@@ -119,6 +128,13 @@ def largest_batch(
         trials=found.trials,
         bounded=found.bounded,
     )
+
+
+def _least(case: ComputeCase) -> int:
+    """BatchNorm refuses a batch of one where the image has become one pixel, whatever memory
+    there is."""
+    known = KNOWN.get(case.model.name)
+    return LEAST_FOR_BATCH_NORM if known is not None and known.batch_norm else 1
 
 
 class TrialError(TrainerError):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer import tune
-from trainer.formats import Profile, Threads, Workload
+from trainer.formats import ModelSpec, Profile, Threads, Workload
 from trainer.threads import blas_threads, compute_with
 
 WORK = Workload('["digits-cnn", {}]', (1, 8, 8), 8, "2.6")
@@ -79,6 +79,20 @@ def test_what_was_measured_once_is_known_the_next_time(tmp_path, monkeypatch) ->
     assert tune.choose(model, loss, WORK, path) == chosen
     path.write_text("{")
     assert tune.read_profile(path) == Profile()
+
+
+def test_two_programs_with_models_of_their_own_are_two_workloads(monkeypatch) -> None:
+    def workload(*layers: torch.nn.Module, name: str = "script") -> Workload:
+        return tune.workload_of(ModelSpec(name), torch.nn.Sequential(*layers), (1, 8, 8), 8)
+
+    own = workload(torch.nn.Linear(64, 10))
+    assert workload(torch.nn.Linear(64, 10)) == own
+    assert workload(torch.nn.Linear(64, 20)) != own
+    assert workload(torch.nn.Linear(64, 10), torch.nn.ReLU()) != own
+    assert workload(torch.nn.Linear(64, 10), name="digits-cnn") != own
+    allowed = os.sched_getaffinity(0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {*allowed, 99})
+    assert workload(torch.nn.Linear(64, 10)) != own, "it may use another core now"
 
 
 def test_the_communication_thread_is_left_free() -> None:
