@@ -21,8 +21,8 @@ from pathlib import Path
 
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import RackPaths, load_rack
+from fleetctl.rack.placement import Floor
 from fleetctl.serve.decide import Running, Waiting, decide
-from fleetctl.serve.placement import Floor
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.serve.service import Service
 from fleetctl.state import State

@@ -15,7 +15,8 @@ from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.jobs.foreground import Foreground
-    from fleetctl.jobs.launch import Request, Room
+    from fleetctl.jobs.launch import Request
+    from fleetctl.jobs.room import Chosen, Room
     from fleetctl.jobs.verdict import Verdict
 
 
@@ -163,7 +164,8 @@ async def _launch(
         async with Fleet(app.rack, app.paths) as fleet:
             room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
             if options["dry_run"]:
-                await _dry_run(room, request, options["output"])
+                queued = options["queue"] or _served(app)
+                await _dry_run(room, request, options["output"], queued=queued)
                 return None
             await attach.refresh_all(room)
             screen.status("preflight")
@@ -199,19 +201,42 @@ async def _launch(
     return verdict
 
 
-async def _dry_run(room: Room, request: Request, output: str) -> None:
+async def _dry_run(room: Room, request: Request, output: str, *, queued: bool) -> None:
     from fleetctl.cli.plan_view import as_json, render
     from fleetctl.jobs import launch, names, preview
 
     resume = None
     if request.resume is not None:
         resume = f"resume/{await launch.look_for_checkpoint(room, request.resume)}"
-    chosen = await launch.choose_phones(room, request.wish, dry=True)
+    chosen, waits = await _would_get(room, request, queued=queued)
     name = request.name or names.next_free(room.paths.runs, request.job.name)
     prepared = launch.prepare(room, request, chosen, name, resume)
     prepared = await launch.rehearse(room, prepared)
-    seen = await preview.preview(room, request, prepared)
+    seen = await preview.preview(room, request, prepared, waits)
     if output == "json":
         print_json(as_json(seen))
     else:
         click.echo(render(seen))
+
+
+async def _would_get(room: Room, request: Request, *, queued: bool) -> tuple[Chosen, str | None]:
+    """The phones of a launch; and why the queue, if it goes through that, would have it wait."""
+    import time
+
+    from fleetctl.jobs import choose, launch
+    from fleetctl.serve.trial import trial, wish_for
+    from fleetctl.state.rows import user
+
+    wish, waits = request.wish, None
+    if queued:
+        found = trial(room.rack, room.paths, room.state, request, user(), time.time())
+        if isinstance(found, str):
+            waits = found
+        else:
+            wish = wish_for(found, wish)
+    try:
+        return await launch.choose_phones(room, wish, dry=True), waits
+    except choose.NotEnoughPhones as problem:
+        if waits is not None:
+            problem.args = (f"{problem}; it would wait in the queue: {waits}",)
+        raise

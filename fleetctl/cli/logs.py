@@ -27,9 +27,9 @@ POLL_SECONDS = 0.5
 def command(app: App, run_name: str | None, follow: bool, rank: int | None, output: str) -> None:
     """Show the output of a run, the newest one by default: what its ranks print.
 
-    With -f a run that nobody supervises is supervised from this terminal: Ctrl-C then leaves it
-    alone, and `fleetctl stop` ends it. A connection that is lost is made again; nothing is lost
-    and nothing comes twice.
+    With -f a run that nobody supervises is supervised from this terminal, where no `fleetctl serve`
+    does so: Ctrl-C then leaves it alone, and `fleetctl stop` ends it. A connection that is lost is
+    made again; nothing is lost and nothing comes twice.
     """
     from fleetctl.jobs import runs
 
@@ -68,34 +68,59 @@ def _follow(app: App, run: RunFolder, rank: int | None) -> None:
     from fleetctl.jobs.foreground import Foreground
     from fleetctl.jobs.runs import Supervised
 
-    tail = Tail(run, rank, click.echo)
+    tail, told = Tail(run, rank, click.echo), None
     while not run.summary().over:
         tail.read()
-        if not run.supervised:
+        supervised = run.supervised
+        whose = None if supervised else _whose(app, run)
+        if not supervised and whose is None:
             tail.read()  # what the one that is gone wrote last
             try:
                 Foreground().run(lambda fore: _supervise(app, fore, run, rank))
                 return
             except Supervised:
                 continue
+        if whose is not None and whose != told:
+            click.echo(f"{run.name} {whose}", err=True)
+            told = whose
         time.sleep(POLL_SECONDS)
     tail.read()
     summary = run.summary()
     click.echo(f"{run.name} {summary.state}: {summary.reason or 'all ranks are done'}", err=True)
 
 
+def _whose(app: App, run: RunFolder) -> str | None:
+    """Who looks after a run that nobody supervises at this moment; None: this terminal may."""
+    from fleetctl.serve.lock import server
+    from fleetctl.serve.queue import Queue
+
+    served, entry = server(app.paths.serve_lock), None
+    if app.paths.queue_db.exists():
+        with Queue(app.paths.queue_db) as queue:
+            entry = queue.get(run.name)
+    if entry is not None and entry.waits:
+        until = "" if served else " until `fleetctl serve` runs"
+        return f"waits in the queue{until}; its phones are free meanwhile"
+    return "is unsupervised; `fleetctl serve` comes back to it in a moment" if served else None
+
+
 async def _supervise(app: App, foreground: Foreground, run: RunFolder, rank: int | None) -> None:
+    import asyncio
+
     from fleetctl.cli.follow import Screen
+    from fleetctl.jobs.foreground import see_through
     from fleetctl.jobs.launch import Room
-    from fleetctl.jobs.recover import carry
     from fleetctl.remote import Fleet
 
-    del foreground
+    del foreground  # Ctrl-C leaves the run alone
     with run.supervise(), Screen() as screen:
         async with Fleet(app.rack, app.paths) as fleet:
             room = Room(fleet, app.rack, app.state, app.paths, screen.remark)
             screen.remark(f"nobody supervised {run.name}; this terminal does now")
-            verdict = await carry(
-                room, run, dress=lambda watch: screen.attach(watch, show_log=True, rank=rank)
+            verdict = await see_through(
+                room,
+                run,
+                lambda watch: screen.attach(watch, show_log=True, rank=rank),
+                asyncio.Event(),
             )
         screen.conclude(run, verdict)

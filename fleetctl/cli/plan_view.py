@@ -46,6 +46,8 @@ def _heading(seen: Preview) -> str:
     if seen.time_limit_seconds:
         words += f"; time limit {duration_words(seen.time_limit_seconds)}"
     lines = [words, f"preflight took {seen.preflight_seconds:.1f} s"]
+    if seen.waits:
+        lines.append(f"it would wait in the queue; shown as if it began now: {seen.waits}")
     lines += [f"left out for its heat: {phone}: {why}" for phone, why in seen.avoided.items()]
     if seen.plan is not None:
         lines.append(f"exchange: {_exchange(seen.plan)}")

@@ -9,6 +9,7 @@ from typing import ClassVar
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.rack import Rack
+from fleetctl.rack.placement import nearest
 from fleetctl.state import PhoneFacts, derive
 
 # Suspect and lost phones are asked when the ready ones are too few for the number wanted, or when
@@ -33,8 +34,8 @@ class Wish:
     """What a job asks for: exactly these phones, or a number of any, or all that pass.
 
     `limit` bounds the last: a run that is resumed wants as many as it had, and takes fewer.
-    `minimum`: as few will do; `spares` are held beside them where there are some. `offered`: only
-    these are chosen from, and `first` of these train if they can.
+    `minimum`: as few will do; `spares` are held beside them where there are some, beside named ones
+    any others. `offered`: only these are chosen from, and `first` of these train if they can.
     """
 
     named: tuple[str, ...] = ()
@@ -145,17 +146,24 @@ def candidates(
     return Candidates(tuple(first), tuple(second), refused, held)
 
 
-def batches(choice: Candidates, wish: Wish, again: Again | None) -> list[tuple[str, ...]]:
+def batches(
+    choice: Candidates,
+    wish: Wish,
+    again: Again | None,
+    switches: Mapping[str, str] | None = None,
+) -> list[tuple[str, ...]]:
     """Whom to ask one after the other until there are enough: a further attempt asks no more
-    phones than it lacks at first, since it is in a hurry."""
+    phones than it lacks at first, since it is in a hurry, and those beside its own. `switches`:
+    phone -> its switch."""
     if again is None:
         return [choice.first, choice.second]
     known = (*choice.first, *choice.second)
     lead = [phone for phone in again.keep if phone in known]
     others = [phone for phone in choice.first if phone not in lead]
     lacking = len(others) if wish.most is None else max(wish.most - len(lead), 0)
+    near = nearest(others, lacking, lead, switches)
     rest = [phone for phone in choice.second if phone not in lead]
-    return [(*lead, *others[:lacking]), tuple(others[lacking:]), tuple(rest)]
+    return [(*lead, *near), tuple(p for p in others if p not in near), tuple(rest)]
 
 
 def enough(ready: int, wish: Wish) -> bool:
@@ -164,23 +172,40 @@ def enough(ready: int, wish: Wish) -> bool:
 
 
 def pick(
-    ready: Sequence[str], wish: Wish, keep: Sequence[str] = (), hot: Collection[str] = ()
+    ready: Sequence[str],
+    wish: Wish,
+    keep: Sequence[str] = (),
+    hot: Collection[str] = (),
+    switches: Mapping[str, str] | None = None,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that train and those that are spare, out of the ready ones; `keep` comes first,
-    then `wish.first`, and `hot` ones last. A job that takes what there is goes without these if
-    half are cool."""
-    order = [phone for phone in dict.fromkeys((*keep, *wish.first)) if phone in ready]
-    order += [phone for phone in ready if phone not in order]
-    cool = [phone for phone in order if phone not in hot]
-    order = [*cool, *(phone for phone in order if phone in hot)]
+    """Those that train and those that are spare, out of the ready ones, which stand in ring order.
+
+    Cool ones come before `hot` ones, then `keep` and `wish.first` before the others, and of these
+    as few `switches` (phone -> its switch) are touched as can be. A job that takes what there is
+    goes without hot ones if half are cool.
+    """
+    preferred = tuple(dict.fromkeys((*keep, *wish.first)))
+    may_train = [phone for phone in ready if not wish.named or phone in wish.named]
+    cool = [phone for phone in ready if phone not in hot]
     if not (wish.named or wish.count) and len(cool) >= max(
-        wish.least + wish.spares, len(order) / 2
+        wish.least + wish.spares, len(ready) / 2
     ):
-        order = cool
+        ready = may_train = cool
     most = wish.most
     if most is None:
-        most = max(len(order) - wish.spares, wish.least)
-    return tuple(order[:most]), tuple(order[most : most + wish.spares])
+        most = max(len(ready) - wish.spares, wish.least)
+
+    def take(phones: Sequence[str], count: int, beside: Sequence[str]) -> tuple[str, ...]:
+        taken: list[str] = []
+        for some in (cool, hot):
+            kept = [phone for phone in preferred if phone in phones and phone in some]
+            others = [phone for phone in phones if phone in some and phone not in kept]
+            taken += kept[: count - len(taken)]
+            taken += nearest(others, count - len(taken), (*beside, *taken), switches)
+        return tuple(taken)
+
+    train = take(may_train, most, ())
+    return train, take([phone for phone in ready if phone not in train], wish.spares, train)
 
 
 def too_few(

@@ -25,6 +25,16 @@ class Supervised:
     remark: Callable[[str], None]
 
 
+async def see_through(
+    room: Room, run: RunFolder, dress: Callable[[Watch], Watch], stop: asyncio.Event
+) -> Verdict:
+    """`carry` the run to its end within its time limit, and write down what energy it took."""
+    async with limit.enforced(room, run, stop):
+        verdict = await carry(room, run, dress=dress, stop_requested=stop)
+    await energy.measure(room.rack, run)
+    return verdict
+
+
 @dataclass(slots=True)
 class Foreground:
     """Turns signals into what they mean at this moment.
@@ -65,10 +75,7 @@ class Foreground:
         """Supervise with as many attempts as it takes; from here on Ctrl-C stops the run."""
         stop = asyncio.Event()
         self.supervised = Supervised(run, stop, room.remark)
-        async with limit.enforced(room, run, stop):
-            verdict = await carry(room, run, dress=dress, stop_requested=stop)
-        await energy.measure(room.rack, run)
-        return verdict
+        return await see_through(room, run, dress, stop)
 
     def _interrupt(self) -> None:
         this = self.supervised

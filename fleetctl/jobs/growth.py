@@ -13,6 +13,7 @@ from fleetctl.jobs.choose import Again
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.supervise import Watch
 from fleetctl.rack.nodesets import fold
+from fleetctl.rack.placement import nearest
 
 LOOK_SECONDS = 30.0
 WORTH_SECONDS = 180.0
@@ -34,7 +35,8 @@ async def grow(
         if watch.tracker.remaining_seconds < WORTH_SECONDS:
             continue
         choice = choose.candidates(room.rack, room.state.phones(), time.time(), again.pool, again)
-        more = [p for p in choice.first if p not in watch.phones][:lacking]
+        free = [phone for phone in choice.first if phone not in watch.phones]
+        more = nearest(free, lacking, watch.phones, room.rack.switch_of)
         ready = await _passing(room, more) if may_grow(more) else []
         if ready:
             await _next_checkpoint(watch)

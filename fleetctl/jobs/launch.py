@@ -8,9 +8,9 @@ import shutil
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -62,6 +62,42 @@ class Request:
     """The run's whole name, if a person has chosen it."""
 
 
+@dataclass(slots=True)
+class _Look:
+    """What preflight has found out of those that were asked; kept in the state, if `lasting`."""
+
+    room: Room
+    lasting: bool
+    facts: dict[str, preflight.PhoneFacts] = field(default_factory=dict)
+    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    hot: dict[str, str] = field(default_factory=dict)
+
+    async def ask_more(self, phones: Collection[str], wish: choose.Wish) -> None:
+        """Ask these too, unless there are enough."""
+        cool = [phone for phone in self.ready if phone not in self.hot]
+        if not phones or choose.enough(len(cool), wish):
+            return
+        rack, state = self.room.rack, self.room.state
+        self.facts |= await preflight.gather(
+            self.room.fleet,
+            rack,
+            phones,
+            keep_stamp=self.lasting,
+            wanted_revocations=state.wanted_revocations(),
+        )
+        self.outcomes = preflight.judge(preflight.with_common_versions(self.facts), rack)
+        self.failed = _failures(self.outcomes)
+        self.hot = {name: why for name in self.facts if (why := heat(self.facts[name], rack))}
+        if self.lasting:
+            keep(state, self.facts, self.outcomes)
+
+    @property
+    def ready(self) -> list[str]:
+        """Those that pass, in ring order."""
+        return self.room.rack.ring([phone for phone in self.facts if phone not in self.failed])
+
+
 async def choose_phones(
     room: Room, wish: choose.Wish, *, dry: bool = False, again: choose.Again | None = None
 ) -> Chosen:
@@ -71,37 +107,27 @@ async def choose_phones(
     Raises NotEnoughPhones. What was found out is kept in the state, unless `dry`.
     """
     began = time.monotonic()
+    known, switches, look = room.state.phones(), room.rack.switch_of, _Look(room, not dry)
     pool = again.pool if again else wish.named or wish.offered
-    choice = choose.candidates(room.rack, room.state.phones(), time.time(), pool, again)
-    facts: dict[str, preflight.PhoneFacts] = {}
-    failed: dict[str, str] = {}
-    outcomes: Mapping[str, Sequence[Outcome]] = {}
-    hot: dict[str, str] = {}
-    for batch in choose.batches(choice, wish, again):
-        if batch and not choose.enough(len(facts.keys() - failed.keys() - hot.keys()), wish):
-            facts |= await preflight.gather(
-                room.fleet,
-                room.rack,
-                batch,
-                keep_stamp=not dry,
-                wanted_revocations=room.state.wanted_revocations(),
-            )
-            outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
-            failed = _failures(outcomes)
-            hot = {name: why for name in facts if (why := heat(facts[name], room.rack))}
-            if not dry:
-                keep(room.state, facts, outcomes)
-    ready = room.rack.ring([phone for phone in facts if phone not in failed])
-    if len(ready) < wish.least:
-        raise choose.too_few(wish.least, ready, choice, failed)
-    taken, spares = choose.pick(ready, wish, again.keep if again else (), hot)
-    avoided = {phone: hot[phone] for phone in ready if phone in hot and phone not in taken}
-    avoided = {phone: why for phone, why in avoided.items() if phone not in spares}
-    _tell(room, outcomes, failed)
+    choice = choose.candidates(room.rack, known, time.time(), pool, again)
+    for batch in choose.batches(choice, wish, again, switches):
+        await look.ask_more(batch, wish)
+    if len(look.ready) < wish.least:
+        raise choose.too_few(wish.least, look.ready, choice, look.failed)
+    others = {*(wish.offered or room.rack.enrolled)} - {*wish.named}
+    if wish.named and wish.spares and others and again is None:
+        beside = choose.candidates(room.rack, known, time.time(), sorted(others))
+        for batch in choose.batches(beside, wish, None):
+            await look.ask_more(batch, wish)
+    hot = look.hot
+    taken, spares = choose.pick(look.ready, wish, again.keep if again else (), hot, switches)
+    chosen = {*taken, *spares}
+    avoided = {p: hot[p] for p in look.ready if p in hot and p not in chosen}
+    _tell(room, look.outcomes, look.failed)
     for phone, why in avoided.items():
         room.remark(f"left out for its heat: {phone}: {why}")
     seconds = time.monotonic() - began
-    return Chosen(tuple(room.rack.ring(taken)), facts, seconds, spares, avoided)
+    return Chosen(tuple(room.rack.ring(taken)), look.facts, seconds, spares, avoided)
 
 
 def _failures(outcomes: Mapping[str, Sequence[Outcome]]) -> dict[str, str]:

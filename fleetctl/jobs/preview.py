@@ -52,12 +52,16 @@ class Preview:
     time_limit_seconds: float | None
     ends_by: float | None
     """When the time limit would end it, if it began now."""
+    waits: str | None
+    """Why it would wait in the queue first; all else is told as if it did not."""
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "plan": asdict(self.plan) if self.plan else None}
 
 
-async def preview(room: Room, request: Request, prepared: Prepared) -> Preview:
+async def preview(
+    room: Room, request: Request, prepared: Prepared, waits: str | None = None
+) -> Preview:
     """Put together what `prepared` says, and ask its phones what they lack of the data set."""
     chosen, plan = prepared.chosen, prepared.plan
     outcomes = preflight.judge(preflight.with_common_versions(chosen.facts), room.rack)
@@ -93,6 +97,7 @@ async def preview(room: Room, request: Request, prepared: Prepared) -> Preview:
         plan=plan,
         time_limit_seconds=limit,
         ends_by=None if limit is None else time.time() + limit,
+        waits=waits,
     )
 
 

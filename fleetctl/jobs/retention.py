@@ -1,7 +1,8 @@
 """Runs that are over do not stay for ever, neither on the controller nor on phones.
 
-What may still be wanted is never removed by itself: a run that is not over, or waits in the queue,
-or could be resumed, and the newest ones. A person can name any run that is over.
+What is wanted is never removed by itself: a run that is not over, or waits in the queue, and the
+newest ones. One that could be resumed stays for a season, or until another has gone on from it. A
+person can name any run that is over.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ KEPT_RUNS = 50
 KEPT_SECONDS = 14 * 86400.0
 """Others stay for so long after their end."""
 
+RESUMABLE_SECONDS = 90 * 86400.0
+"""One that could be resumed stays for so long: its checkpoints are what fills disks."""
+
 MOST_RUNS = 500
 """Beyond so many, a day is enough: within it, failures of phones still count."""
 
@@ -40,12 +44,13 @@ _NUMBERED = re.compile(r"(.+)-(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A run folder. `ended` is None for what is not over; `wanted`: it could be resumed, or a job
-    of the queue goes on from it."""
+    """A run folder. `ended` is None for what is not over; `wanted`: by a job of the queue;
+    `resumable`: it has a checkpoint, and no other run has gone on from that."""
 
     name: str
     ended: float | None
     wanted: bool = False
+    resumable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +68,54 @@ def expired(kept: Iterable[Kept], now: float) -> list[str]:
 
     The one with the highest number of its name stays too: numbers are never used again.
     """
-    over = [run for run in kept if run.ended is not None and not run.wanted]
-    over.sort(key=lambda run: run.ended or 0.0, reverse=True)
+    free = [run for run in kept if run.ended is not None and not run.wanted]
+    free.sort(key=lambda run: run.ended or 0.0, reverse=True)
+    over = [run for run in free if not run.resumable]
     highest: dict[str, tuple[int, str]] = {}
     for run in kept:
         if found := _NUMBERED.fullmatch(run.name):
             highest[found[1]] = max(highest.get(found[1], (0, "")), (int(found[2]), run.name))
     last = {name for _, name in highest.values()}
-    gone = []
+    gone = [
+        run.name for run in free if run.resumable and now - (run.ended or 0.0) > RESUMABLE_SECONDS
+    ]
     for place, run in enumerate(over):
-        age = now - (run.ended or 0.0)
         limit = 86400.0 if place >= MOST_RUNS else KEPT_SECONDS
-        if place >= KEPT_RUNS and age > limit and run.name not in last:
+        if place >= KEPT_RUNS and now - (run.ended or 0.0) > limit:
             gone.append(run.name)
-    return gone
+    return [name for name in gone if name not in last]
 
 
 def look(folder: Path, queued: Collection[str] = ()) -> list[Kept]:
     """All runs of the controller. `queued`: names that the queue knows, or goes on from."""
-    found = []
-    for run in (RunFolder(path) for path in folder.iterdir()):
-        if run.path.name.startswith("."):
-            continue
-        summary = run.summary() if run.events() else None
-        over = summary is not None and summary.over and run.name not in queued
-        ended = summary.ended if summary is not None and over else None
-        wanted = run.name in queued or (
-            summary is not None and summary.state != "done" and _has_checkpoint(run)
+    found = [RunFolder(path) for path in folder.iterdir() if not path.name.startswith(".")]
+    summaries = {run.name: run.summary() for run in found if run.events()}
+    gone_on_from = {
+        summary.resumed_from
+        for run in found
+        if (summary := summaries.get(run.name)) is not None
+        and (summary.state == "done" or _has_checkpoint(run))
+    }
+    kept = []
+    for run in found:
+        summary = summaries.get(run.name)
+        wanted = run.name in queued
+        ended = _forgotten(run) if summary is None else summary.ended if summary.over else None
+        resumable = (
+            summary is not None
+            and summary.state != "done"
+            and run.name not in gone_on_from
+            and _has_checkpoint(run)
         )
-        found.append(Kept(run.name, ended, wanted))
-    return found
+        kept.append(Kept(run.name, None if wanted else ended, wanted, resumable))
+    return kept
+
+
+def _forgotten(run: RunFolder) -> float | None:
+    """Since when a job lies here that never ran; the queue knows nothing of it either."""
+    if run.events_file.exists() or not run.job_file.exists():
+        return None
+    return run.job_file.stat().st_mtime
 
 
 def _has_checkpoint(run: RunFolder) -> bool:
@@ -111,7 +134,7 @@ def leftovers(
             # Of another controller, or what a broken copy has left.
             if now - moment > STRANGE_SECONDS:
                 gone.append(name)
-        elif run.ended is not None and not run.wanted:
+        elif run.ended is not None and not (run.wanted or run.resumable):
             seen += 1
             if seen > kept_on_phone and now - moment > 86400.0:
                 gone.append(name)

@@ -204,6 +204,11 @@ class Rack:
 
         return sorted(self.enrolled if names is None else names, key=place)
 
+    @property
+    def switch_of(self) -> dict[str, str]:
+        """Phone -> the switch that it hangs on, where one is known."""
+        return {phone.name: phone.switch for phone in self.phones.values() if phone.switch}
+
     def select(self, node_set: str, groups: Mapping[str, Iterable[str]] | None = None) -> list[str]:
         """The phones of a node set such as `phone[001-138]!@drained`, in rack order.
 

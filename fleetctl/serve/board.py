@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleetctl.rack import Rack
+from fleetctl.rack.placement import Floor
 from fleetctl.serve.decide import Running
-from fleetctl.serve.placement import Floor
 from fleetctl.serve.queue import LATE_SECONDS, Entry
 from fleetctl.state import PhoneFacts, derive
 from fleetctl.state.facts import PhoneState

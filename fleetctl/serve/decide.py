@@ -22,7 +22,7 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleetctl.serve.placement import Floor
+from fleetctl.rack.placement import Floor
 
 AGEING_SECONDS = 3600.0
 """A job gains one step of priority each time it has waited for so long."""

@@ -30,7 +30,7 @@ def enqueue(rack: Rack, paths: RackPaths, queue: Queue, request: Request, who: s
         for file in request.files:
             (run.path / "files").mkdir(exist_ok=True)
             shutil.copy2(file, run.path / "files" / file.name)
-        entry = _entry(run, request, who)
+        entry = entry_of(run.name, request, who)
         queue.add(entry)
     except BaseException:
         shutil.rmtree(run.path)
@@ -38,11 +38,12 @@ def enqueue(rack: Rack, paths: RackPaths, queue: Queue, request: Request, who: s
     return queue.get(run.name) or entry
 
 
-def _entry(run: RunFolder, request: Request, who: str) -> Entry:
+def entry_of(name: str, request: Request, who: str) -> Entry:
+    """The job as the queue sees it, if it came now."""
     wish, job = request.wish, request.job
     return Entry(
         number=0,
-        name=run.name,
+        name=name,
         arrived=time.time(),
         who=who,
         priority=job.priority,

@@ -10,7 +10,7 @@ from fleetctl.jobs import limit
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths
 from fleetctl.serve.board import board_of
-from fleetctl.serve.decide import decide
+from fleetctl.serve.decide import Decision, decide
 from fleetctl.serve.lock import Server, server
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import State
@@ -80,19 +80,20 @@ def outlook(rack: Rack, paths: RackPaths, state: State, now: float) -> Outlook:
     waiting = {entry.name: entry for entry in entries if entry.waits}
     jobs = [Job(entry, "starts now") for entry in starting]
     if waiting:
-        facts = state.phones()
-        queued = {entry.name for entry in entries}
-        others = {known.run for known in facts.values() if known.run} - queued
-        ends = {name: limit.ends_at(RunFolder(paths.runs / name)) for name in others}
-        limits = {name: end for name, end in ends.items() if end is not None}
-        board = board_of(rack, facts, entries, limits, now)
-        decision = decide(
-            board.floor,
-            [entry.waiting() for entry in waiting.values()],
-            board.running,
-            board.unusable,
-            now,
-        )
+        decision = decision_now(rack, paths, state, entries, now)
         jobs += [Job(waiting[start.name], "starts in a moment") for start in decision.starts]
         jobs += [Job(waiting[name], why) for name, why in decision.waits.items()]
     return Outlook(jobs, served)
+
+
+def decision_now(
+    rack: Rack, paths: RackPaths, state: State, entries: Sequence[Entry], now: float
+) -> Decision:
+    """What serve would decide at this moment. `entries`: the whole queue."""
+    facts = state.phones()
+    others = {known.run for known in facts.values() if known.run} - {e.name for e in entries}
+    ends = {name: limit.ends_at(RunFolder(paths.runs / name)) for name in others}
+    limits = {name: end for name, end in ends.items() if end is not None}
+    board = board_of(rack, facts, entries, limits, now)
+    waiting = [entry.waiting() for entry in entries if entry.waits]
+    return decide(board.floor, waiting, board.running, board.unusable, now)

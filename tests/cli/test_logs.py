@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,12 @@ from click.testing import CliRunner
 
 from fleetctl.cli.log_tail import Line, Tail
 from fleetctl.cli.main import cli
+from fleetctl.jobs.jobfile import Job, write_job
 from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.verdict import Verdict
+from fleetctl.rack import RackPaths
+from fleetctl.serve.lock import serving
+from fleetctl.serve.queue import Entry, Queue
 
 RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-25]\n"
 
@@ -92,3 +98,59 @@ def test_a_line_comes_once_and_only_when_it_is_whole(run: RunFolder) -> None:
     (run.path / "attempts/3/mpirun.log").write_text("[1,0]<stdout>: third\n")
     tail.read()
     assert str(taken[-1]) == "phone005: third"
+
+
+def test_a_follower_that_supervises_ends_the_run_at_its_time_limit(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def carried(_: Any, run: RunFolder, **options: Any) -> Verdict:
+        async with asyncio.timeout(30):
+            await options["stop_requested"].wait()
+        run.record("ended", state="stopped", reason=run.stop_reason)
+        return Verdict("stopped", run.stop_reason, {}, None, {})
+
+    monkeypatch.setattr("fleetctl.jobs.foreground.carry", carried)
+    write_job(Job(name="digits", command=["true"], time_limit=60.0), run.job_file)
+    text = run.events_file.read_text()
+    began = json.loads(text.splitlines()[0])["time"]
+    run.events_file.write_text(text.replace(f"{began}", f"{began - 60}", 1))
+
+    said = fleetctl("logs", "-f")
+    assert said.exception is None
+    assert "this terminal does now" in said.stderr
+    assert run.summary().reason == "time limit of 1m"
+
+
+def ended_by_another(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What `logs -f` says of a run that somebody else ends, once it has waited for that."""
+
+    def end(_: float) -> None:
+        run.record("ended", state="done", reason=None)
+
+    async def carried(*_: Any, **__: Any) -> Verdict:
+        raise AssertionError("this terminal took the run over")
+
+    monkeypatch.setattr("fleetctl.cli.logs.time.sleep", end)
+    monkeypatch.setattr("fleetctl.jobs.foreground.carry", carried)
+    said = fleetctl("logs", "-f")
+    assert said.exception is None
+    return said.stderr
+
+
+def test_a_run_that_waits_in_the_queue_again_is_followed_and_not_taken_out_of_turn(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = RackPaths("home")
+    with Queue(paths.queue_db) as queue:
+        queue.add(Entry(0, run.name, arrived=1.0, who="ann"))
+    said = ended_by_another(run, monkeypatch)
+    assert "digits-1 waits in the queue until `fleetctl serve` runs" in said
+    assert "digits-1 done" in said
+
+
+def test_a_served_rack_looks_after_its_runs_itself(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(RackPaths("home").serve_lock):
+        said = ended_by_another(run, monkeypatch)
+    assert "`fleetctl serve` comes back to it" in said

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fleetctl.errors import ExitCode
 from fleetctl.jobs.choose import (
     Again,
+    Candidates,
     Wish,
     batches,
     candidates,
@@ -112,6 +113,44 @@ def test_a_pick_takes_what_the_run_holds_first_and_nothing_twice(
     assert len(train) == most
     assert [*train][: min(kept, most)] == keep[:most]
     assert enough(len(taken), wish) == (len(taken) == most + spares)
+
+
+# Three phones are free on sw1, all of sw2 is.
+SWITCHES = {f"phone{n:03}": "sw1" if n <= 3 else "sw2" for n in range(1, 14)}
+FREE = list(SWITCHES)
+
+
+def test_phones_are_taken_on_as_few_switches_as_can_be() -> None:
+    train, spare = pick(FREE, Wish(count=8, spares=1), switches=SWITCHES)
+    assert (train, spare) == (tuple(FREE[3:11]), (FREE[11],))
+    assert pick(FREE, Wish(limit=3, minimum=1), switches=SWITCHES)[0] == tuple(FREE[:3])
+
+
+def test_replacements_and_spares_are_taken_beside_those_that_train() -> None:
+    keep = ("phone009", "phone010")
+    taken = pick(FREE, Wish(limit=3, minimum=1, spares=1), keep, switches=SWITCHES)
+    assert taken == ((*keep, "phone004"), ("phone005",))
+
+
+def test_a_cool_phone_elsewhere_is_better_than_a_hot_one_beside() -> None:
+    hot = [phone for phone in FREE[3:] if phone != "phone013"]
+    taken = pick(FREE, Wish(count=4), hot=hot, switches=SWITCHES)
+    assert taken == ((*FREE[:3], "phone013"), ())
+
+
+def test_a_further_attempt_asks_those_that_stand_beside_its_own_first() -> None:
+    choice = Candidates(tuple(FREE), (), {}, {})
+    again = Again("digits-1", ("phone009", "phone010"))
+    lead, *rest = batches(choice, Wish(limit=4, minimum=2), again, SWITCHES)
+    assert lead == ("phone009", "phone010", "phone004", "phone005")
+    assert {*lead, *rest[0]} == {*FREE}
+
+
+def test_spares_of_named_phones_are_others_that_never_train_in_their_place() -> None:
+    wish = Wish(named=("phone004", "phone005"), minimum=1, spares=1)
+    assert pick(FREE, wish, switches=SWITCHES) == (wish.named, ("phone006",))
+    without = [phone for phone in FREE if phone != "phone004"]
+    assert pick(without, wish, switches=SWITCHES) == (("phone005",), ("phone006",))
 
 
 def test_hot_phones_are_taken_last() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from fleetctl.jobs import growth, runs
 from fleetctl.jobs.choose import Again
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.supervise import Watch
-from fleetctl.rack import Network, Phone, Rack
+from fleetctl.rack import Network, Phone, Rack, Switch
 from fleetctl.state import State
 from trainer.formats import CheckpointEvent, IterationEvent, StartEvent
 
@@ -49,14 +50,16 @@ def watch(tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch) -> Watc
     return watch
 
 
-def grown(watch: Watch, state: State, want: int, *events: Any) -> str | None:
+def grown(
+    watch: Watch, state: State, want: int, *events: Any, rack: Rack = RACK, again: Again = AGAIN
+) -> str | None:
     """Why the attempt was ended, if it was, after a while in which these events came."""
     paths: Any = None
     fleet: Any = None
-    room = Room(fleet, RACK, state, paths, lambda _: None)
+    room = Room(fleet, rack, state, paths, lambda _: None)
 
     async def go() -> None:
-        growing = asyncio.create_task(growth.grow(room, watch, want, AGAIN))
+        growing = asyncio.create_task(growth.grow(room, watch, want, again))
         await asyncio.sleep(0.05)
         for event in events:
             assert watch.regroup_reason is None
@@ -76,6 +79,17 @@ def test_it_waits_for_the_checkpoint_and_takes_who_is_ready(watch: Watch, state:
     state.record_health("phone004", "OK")
     assert grown(watch, state, 4, CHECKPOINT) == ("phone003: 1 more phone is ready and taken in")
     assert watch.trouble.is_set()
+
+
+def test_a_phone_of_the_same_switch_is_taken_before_others(watch: Watch, state: State) -> None:
+    switches = {"phone003": "sw1", "phone001": "sw2", "phone002": "sw2", "phone004": "sw2"}
+    phones = {n: replace(RACK.phones[n], switch=switch) for n, switch in switches.items()}
+    rack = replace(RACK, phones=phones, switches={n: Switch(n) for n in ("sw1", "sw2")})
+    state.record_health("phone003", "OK")
+    state.record_health("phone004", "OK")
+    again = Again("digits-1", ())
+    found = grown(watch, state, 3, CHECKPOINT, rack=rack, again=again)
+    assert found == "phone004: 1 more phone is ready and taken in"
 
 
 def test_without_a_checkpoint_nothing_is_given_up(watch: Watch, state: State) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,9 @@ from fleetctl.cli import launch as command
 from fleetctl.cli.common import App
 from fleetctl.errors import ExitCode
 from fleetctl.jobs import launch, runs
-from fleetctl.jobs.choose import Wish
+from fleetctl.jobs.choose import NotEnoughPhones, Wish
 from fleetctl.jobs.jobfile import Job, write_job
-from fleetctl.jobs.launch import Room
+from fleetctl.jobs.launch import Chosen, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.remote import Fleet
 from fleetctl.state import State
@@ -33,6 +34,7 @@ TRAIN = {
     "global_batch": 8,
     "optimizer": {"name": "sgd", "lr": 0.1},
 }
+Look = Callable[[Wish], Chosen]
 
 RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-25]\n"
 
@@ -78,9 +80,21 @@ def test_a_resumed_run_takes_what_is_ready_unless_told_otherwise(app: App) -> No
         (Wish(count=4), ("phone001", "phone002", "phone004", "phone005")),
     ],
 )
-def test_a_dead_phone_is_passed_over(
-    app: App, monkeypatch: pytest.MonkeyPatch, wish: Wish, taken: tuple[str, ...]
-) -> None:
+def test_a_dead_phone_is_passed_over(look: Look, wish: Wish, taken: tuple[str, ...]) -> None:
+    assert look(wish).phones == taken
+
+
+def test_spares_of_named_phones_are_any_others_that_pass(look: Look) -> None:
+    chosen = look(Wish(named=("phone001", "phone002"), spares=2))
+    assert (chosen.phones, chosen.spares) == (("phone001", "phone002"), ("phone004", "phone005"))
+    with pytest.raises(NotEnoughPhones, match="2 phones wanted, 1 ready"):
+        look(Wish(named=("phone001", "phone003"), spares=2))
+
+
+@pytest.fixture
+def look(app: App, monkeypatch: pytest.MonkeyPatch) -> Look:
+    """Chooses phones where phone003 is dead."""
+
     async def gather(_: Any, __: Any, names: Any, **___: Any) -> dict[str, PhoneFacts]:
         return {name: PhoneFacts(name, app.rack.phones[name].address) for name in names}
 
@@ -93,7 +107,7 @@ def test_a_dead_phone_is_passed_over(
     monkeypatch.setattr("fleetctl.jobs.launch._tell", lambda *_: None)
     fleet: Any = None
     room = Room(fleet, app.rack, app.state, app.paths, lambda _: None)
-    assert asyncio.run(launch.choose_phones(room, wish, dry=True)).phones == taken
+    return lambda wish: asyncio.run(launch.choose_phones(room, wish, dry=True))
 
 
 @pytest.fixture

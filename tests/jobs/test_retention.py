@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from fleetctl.jobs import onphone, retention, runs
-from fleetctl.jobs.retention import KEPT_RUNS, KEPT_SECONDS, MOST_RUNS, Kept, expired, leftovers
+from fleetctl.jobs.jobfile import Job, write_job
+from fleetctl.jobs.retention import (
+    KEPT_RUNS,
+    KEPT_SECONDS,
+    MOST_RUNS,
+    RESUMABLE_SECONDS,
+    Kept,
+    expired,
+    leftovers,
+)
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import InputError
@@ -48,10 +57,23 @@ def test_what_is_not_over_or_may_be_wanted_stays() -> None:
     assert expired(old, NOW) == ["done-1"]
 
 
-def made(folder: Path, name: str, state: str, *, checkpoint: bool = False) -> RunFolder:
+def test_what_could_be_resumed_stays_a_season_and_takes_no_others_place() -> None:
+    def resumable(name: str, age_seconds: float) -> Kept:
+        return Kept(name, NOW - age_seconds, resumable=True)
+
+    many = over(KEPT_RUNS, KEPT_SECONDS + DAY)
+    young = [resumable(f"b-{n}", RESUMABLE_SECONDS - DAY) for n in range(3)]
+    old = [resumable(f"c-{n}", RESUMABLE_SECONDS + DAY) for n in range(3)]
+    # The highest number of a name stays, here too.
+    assert expired([*many, *young, *old], NOW) == ["c-0", "c-1"]
+
+
+def made(
+    folder: Path, name: str, state: str, *, checkpoint: bool = False, resumed: str | None = None
+) -> RunFolder:
     run = RunFolder(folder / name)
     run.path.mkdir(parents=True)
-    run.record("created", phones=["phone001", "phone002"])
+    run.record("created", phones=["phone001", "phone002"], resumed_from=resumed)
     if state != "running":
         run.record("ended", state=state)
     if checkpoint:
@@ -60,7 +82,7 @@ def made(folder: Path, name: str, state: str, *, checkpoint: bool = False) -> Ru
     return run
 
 
-def test_which_run_is_wanted_is_read_from_its_folder(tmp_path: Path) -> None:
+def test_what_a_run_is_kept_for_is_read_from_its_folder(tmp_path: Path) -> None:
     made(tmp_path, "a-1", "running")
     made(tmp_path, "a-2", "done", checkpoint=True)
     made(tmp_path, "a-3", "failed", checkpoint=True)
@@ -68,8 +90,34 @@ def test_which_run_is_wanted_is_read_from_its_folder(tmp_path: Path) -> None:
     made(tmp_path, "a-5", "stopped")
     (tmp_path / "queued-1").mkdir()
     found = {run.name: run for run in retention.look(tmp_path, ["a-5"])}
-    assert [name for name, run in sorted(found.items()) if run.wanted] == ["a-3", "a-5"]
-    assert [name for name, run in sorted(found.items()) if run.ended] == ["a-2", "a-3", "a-4"]
+    assert [name for name, run in found.items() if run.wanted] == ["a-5"]
+    assert [name for name, run in found.items() if run.resumable] == ["a-3"]
+    assert sorted(name for name, run in found.items() if run.ended) == ["a-2", "a-3", "a-4"]
+
+
+def test_a_run_that_another_has_gone_on_from_is_not_kept_for_that(tmp_path: Path) -> None:
+    for name in ("a-1", "b-1", "c-1"):
+        made(tmp_path, name, "failed", checkpoint=True)
+    made(tmp_path, "a-2", "done", resumed="a-1")
+    made(tmp_path, "b-2", "failed", checkpoint=True, resumed="b-1")
+    made(tmp_path, "c-2", "failed", resumed="c-1")  # it came to nothing, and has none itself
+    kept = {run.name for run in retention.look(tmp_path) if run.resumable}
+    assert kept == {"b-2", "c-1"}
+
+
+def test_a_job_that_never_ran_and_that_the_queue_has_lost_goes_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "KEPT_RUNS", 0)
+    folder = tmp_path / "runs"
+    for name in ("a-1", "a-2", "a-3", "notes"):
+        (folder / name).mkdir(parents=True)
+    for name in ("a-1", "a-2", "a-3"):
+        write_job(Job(name="a", command=["true"]), folder / name / "job.yml")
+    made_at = (folder / "a-1/job.yml").stat().st_mtime
+    assert retention.prune_controller(folder, now=made_at + KEPT_SECONDS - DAY) == []
+    assert retention.prune_controller(folder, ["a-2"], now=made_at + KEPT_SECONDS + DAY) == ["a-1"]
+    assert sorted(path.name for path in folder.iterdir()) == ["a-2", "a-3", "notes"]
 
 
 def test_a_run_that_is_looked_after_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,13 +137,14 @@ KNOWN = {
     **{f"a-{n}": Kept(f"a-{n}", 1.0) for n in range(1, 9)},
     "b-1": Kept("b-1", None),
     "c-1": Kept("c-1", 1.0, wanted=True),
+    "d-1": Kept("d-1", 1.0, resumable=True),
 }
 
 
 def test_a_phone_keeps_the_newest_and_what_is_wanted() -> None:
     listing = ["2000000", *[f"{1000 + n} a-{n}" for n in range(1, 9)]]
     listing += ["1999000 a-7.2"]  # of today
-    listing += ["900 a-8.2", "10 b-1", "10 b-1.stage", "10 c-1.3"]
+    listing += ["900 a-8.2", "10 b-1", "10 b-1.stage", "10 c-1.3", "10 d-1"]
     assert leftovers("\n".join(listing), KNOWN) == ["a-4", "a-3", "a-2", "a-1", "a-8.2"]
 
 

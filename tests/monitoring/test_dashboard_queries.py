@@ -16,11 +16,11 @@ from rulebook import rules
 from exporters.metrics import CATALOGUE
 from exporters.switches.metrics import CATALOGUE as OF_SWITCHES
 from fleetctl.rack import load_rack
+from fleetctl.rack.placement import Floor
 from fleetctl.serve.beside import Beside, GuardSeen
 from fleetctl.serve.board import Board
 from fleetctl.serve.decide import Decision
 from fleetctl.serve.exporter import Seen, families
-from fleetctl.serve.placement import Floor
 from fleetctl.serve.service import Turn
 
 if TYPE_CHECKING:

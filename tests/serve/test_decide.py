@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from fleetctl.rack.placement import Floor
 from fleetctl.serve.decide import AGEING_SECONDS, HOLD_SECONDS, Decision, Running, Waiting, decide
-from fleetctl.serve.placement import Floor
 
 NOW = 1_000_000.0
 FLOOR = Floor(tuple(f"phone{i:03}" for i in range(1, 9)), ("sw1",) * 4 + ("sw2",) * 4)

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from fleetctl.rack.placement import Floor
 from fleetctl.serve.decide import AGEING_SECONDS, Decision, Promise, Running, Waiting, decide
-from fleetctl.serve.placement import Floor
 
 SIZES = (5, 4, 3)
 FLOOR = Floor(

@@ -6,7 +6,7 @@ thousand jobs is decided on within milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -57,6 +57,23 @@ class Floor:
             taken = _fill(some, count - chosen.bit_count())
             chosen |= taken
         return chosen
+
+
+def nearest(
+    phones: Sequence[str],
+    count: int,
+    beside: Iterable[str] = (),
+    switches: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Up to `count` of `phones`, which stand in ring order, on as few switches as that can be done.
+
+    `switches`: phone -> its switch, where one is known. `beside`: as in `Floor.place`.
+    """
+    known, own = switches or {}, tuple(dict.fromkeys(beside))
+    names = (*phones, *(phone for phone in own if phone not in phones))
+    floor = Floor(names, tuple(known.get(name, "") for name in names))
+    count = min(max(count, 0), len(phones))
+    return floor.phones(floor.place(floor.bits(phones), count, floor.bits(own)))
 
 
 def _fill(rooms: Sequence[int], count: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleetctl.serve.placement import Floor
+from fleetctl.rack.placement import Floor
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 
