@@ -18,6 +18,9 @@ from trainer.exchange.engine import Bucket, Engine
 from trainer.optimizers import Loss
 from trainer.shares import equal_shares
 
+FIRST_BUCKET_BYTES = 1 << 20
+"""The link stands idle until the first bucket is full, so that is no larger than this."""
+
 _BAD_LOSS, _BAD_GRADIENT, _FINISH = 1, 2, 4
 _BAD = _BAD_LOSS | _BAD_GRADIENT
 
@@ -237,13 +240,15 @@ def _buckets(
     takes what follows the gradients."""
     limits = {"all": math.inf, "each": 0}
     limit = limits[bucket_bytes] if isinstance(bucket_bytes, str) else bucket_bytes
+    first = limit if bucket_bytes == "all" else min(limit, FIRST_BUCKET_BYTES)
     bucket_of: list[int] = []
     starts = [0]
     end = 0
     for length in lengths:
         end += length
         bucket_of.append(len(starts) - 1)
-        if (end - starts[-1]) * np.float32().itemsize >= limit:
+        most = first if len(starts) == 1 else limit
+        if (end - starts[-1]) * np.float32().itemsize >= most:
             starts.append(end)
     if len(starts) > 1 and starts[-1] == end:
         starts.pop()

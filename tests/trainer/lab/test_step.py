@@ -26,6 +26,13 @@ def test_buckets_cover_the_buffer_and_the_last_takes_the_rest(
     assert [part.start for part in slices] == [0, *ends[:-1]]
 
 
+def test_the_first_bucket_is_small_so_that_the_link_is_not_idle_for_long() -> None:
+    mebi = 1 << 18  # numbers in a MiB
+    found, slices = _buckets([mebi, mebi, 2 * mebi, mebi], 3 << 20, buffer_length=5 * mebi)
+    assert found == [0, 1, 1, 2]
+    assert [part.stop for part in slices] == [mebi, 4 * mebi, 5 * mebi]
+
+
 def test_a_step_alone_is_torch_s_own_step() -> None:
     torch.manual_seed(0)
     images, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
