@@ -14,14 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleetctl.jobs import mpirun, onphone, settle
-from fleetctl.jobs.staging import (
-    SLOWEST_BYTES_PER_SECOND,
-    DataOnController,
-    Need,
-    StageRoom,
-    StagingError,
-    limit_seconds,
-)
+from fleetctl.jobs.staging import DataOnController, Need, StageRoom, StagingError, limit_seconds
 from fleetctl.jobs.verdict import Evidence, judge
 from fleetctl.rack.nodesets import fold
 from fleetctl.remote import PhoneError
@@ -31,8 +24,6 @@ START_LIMIT_SECONDS = 30.0
 WATCH_SECONDS = 3.0
 ANSWER_LIMIT_SECONDS = 20.0
 TELL_SECONDS = 10.0
-PATIENCE_SECONDS = 120.0
-"""How long nothing may move where a rank's next file is on its way to it."""
 
 
 async def broadcast(
@@ -71,22 +62,7 @@ def stage_plan(data: DataOnController, run: str, waiting: Mapping[str, Need]) ->
         if shard.file in ranks
     )
     whole = [shard.file for shard in data.manifest.shards]
-    patience = PATIENCE_SECONDS + _longest_gap_bytes(files, len(waiting)) / SLOWEST_BYTES_PER_SECOND
-    return StagePlan(
-        run, tuple(waiting), data.order(whole), files, patience_seconds=round(patience, 1)
-    )
-
-
-def _longest_gap_bytes(files: Sequence[StagedFile], ranks: int) -> int:
-    """How much may pass the others by before a rank gets the next file that it lacks. Pure."""
-    passing, longest = [0] * ranks, 0
-    for file in files:
-        for rank in range(ranks):
-            if rank in file.lacking:
-                longest, passing[rank] = max(longest, passing[rank]), 0
-            else:
-                passing[rank] += file.size_bytes
-    return longest
+    return StagePlan(run, tuple(waiting), data.order(whole), files)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +168,7 @@ class _Chain:
             sum(f.size_bytes for f in self.plan.files if rank in f.lacking)
             for rank in range(len(self.phones))
         ]
-        # One that has all of it, only not in its place yet, waits for nothing.
-        parts = [(part, total) for part, total in zip(come, whole, strict=True) if total]
-        part, total = min(parts, key=lambda pair: pair[0] / pair[1])
+        part, total = min(zip(come, whole, strict=True), key=lambda pair: pair[0] / pair[1])
         self.room.remark(
             f"data set {self.data.name}: {part / 1e6:,.0f} of {total / 1e6:,.0f} MB have reached "
             "the slowest phone"
