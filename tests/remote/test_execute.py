@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -139,6 +141,28 @@ def test_what_a_command_leaves_behind_ends_with_it(
             outcome = (await Execution(fleet, command).run(["phone001"]))["phone001"]
         assert (outcome.exit_code, outcome.stdout) == (0, "done\n")
         await until(lambda: not lives(left))
+
+    scene(listen, play, "phone001")
+
+
+@pytest.mark.parametrize("how", ["its time is over", "left behind"])
+def test_process_groups_of_its_own_end_with_a_command(
+    loopback: Loopback, listen: Listen, tmp_path: Path, how: str
+) -> None:
+    stubborn, stays = tmp_path / "own group", tmp_path / "stays"
+    own = f"exec timeout 1000 sh -c 'echo $$ >\"{stubborn}\"; exec sleep 1000'"
+    away = f"setsid sh -c 'echo $$ >{stays}; exec sleep 30' >/dev/null 2>&1 &"
+    written = f'until [ -s "{stubborn}" ] && [ -s {stays} ]; do sleep 0.1; done'
+    command = f"{away} ({own}) & {written}" + ("; wait" if how == "its time is over" else "")
+
+    async def play() -> None:
+        async with loopback.fleet() as fleet:
+            outcome = (await Execution(fleet, command, 3.0).run(["phone001"]))["phone001"]
+        assert outcome.exit_code == (0 if how == "left behind" else None)
+        assert outcome.cleared
+        await until(lambda: not lives(stubborn))
+        assert lives(stays), "what setsid started is nobody's but its own"
+        os.kill(int(stays.read_text()), signal.SIGKILL)
 
     scene(listen, play, "phone001")
 
