@@ -87,12 +87,13 @@ class State:
 
     def undrain(
         self, phones: Iterable[str], check: str | None = None, now: float | None = None
-    ) -> list[str]:
+    ) -> dict[str, list[Drain]]:
         """Lift all drains of `phones`; a `check` lifts only those that it set itself.
 
-        Returns the phones that have no drain left.
+        Returns the drains that were lifted.
         """
         moment, names = _time(now), list(phones)
+        lifted: dict[str, list[Drain]] = {}
         with self._database.transaction() as database:
             rows.end_drains(database, moment)
             before = rows.drains(database)
@@ -106,8 +107,8 @@ class State:
                         told = f"drain by {drain.by}: {drain.why}"
                         who = self._who if check is None else drain.by
                         history.note(database, [Event(phone, moment, "undrained", who, told)])
-            left = rows.drains(database)
-        return [phone for phone in names if phone not in left]
+                        lifted.setdefault(phone, []).append(drain)
+        return lifted
 
     def record_health(
         self,
