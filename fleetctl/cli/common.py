@@ -63,11 +63,15 @@ class App:
 
     def groups(self) -> dict[str, list[str]]:
         """The groups of phones beside those of the rack file."""
+        from fleetctl.rack import dhcp
         from fleetctl.state import last_failed
 
         last = last_failed.read(self.paths.last_failed)
-        there = [name for name in last.phones if name in self.rack.phones] if last else []
-        return {**self.state.groups(), last_failed.GROUP: there}
+        return {
+            **self.state.groups(phones=self.rack.enrolled),
+            "waiting": dhcp.nowhere(self.rack),
+            last_failed.GROUP: list(last.phones) if last else [],
+        }
 
     def note_failed(self, command: str, phones: Iterable[str]) -> None:
         """Have `@last-failed` be these phones, if there are any."""

@@ -73,7 +73,8 @@ def cli(ctx: click.Context, rack_file: str | None) -> None:
     """Manage a rack of phones and train neural networks on it.
 
     NODES is a node set: phone001, phone[001-006], @sw1, phone[001-138]!@drained,
-    @last-failed for the phones that the last command failed on.
+    @last-failed for the phones that the last command failed on. By state there are @ready, @busy,
+    @drained, @suspect, @lost and @needs-hands.
 
     \b
     Exit codes: 0 done, 1 failed, 2 bad input, 3 some phones failed,
