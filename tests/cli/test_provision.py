@@ -134,11 +134,11 @@ def test_history_is_a_table_or_a_document(home: Path) -> None:
         folder,
         history.Record(
             *(record.run, "ann", ("phones", "@sw1"), 1.0, 61.2, 3),
-            {"phone001": "ok", "phone002": "failed"},
+            {"phone001": "ok", "phone002": "failed", "phone003": "left out"},
             {"phone002": "Bring packages: no room"},
         ),
     )
-    assert "2 hosts, 1 failed  phones @sw1" in fleetctl("provision", "--history").stdout
+    assert "3 hosts, 1 failed, 1 left out  phones @sw1" in fleetctl("provision", "--history").stdout
     document = json.loads(fleetctl("provision", "--history", "-o", "json").stdout)
     assert document["runs"][0]["failures"] == {"phone002": "Bring packages: no room"}
 

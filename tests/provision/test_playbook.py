@@ -119,6 +119,22 @@ def test_a_run_tells_what_became_of_every_host_and_leaves_only_its_log(
     assert not run.folder.exists()
 
 
+def test_hosts_that_a_playbook_leaves_as_they_are_are_left_out_and_not_ok(small: Path) -> None:
+    (small / "small.yml").write_text("""
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Leave them as they are
+      ansible.builtin.set_stats: {data: {not_ready: {"a, b": "busy with run digits-7"}}}
+      run_once: true
+    - name: Fall over
+      ansible.builtin.assert: {that: "inventory_hostname != 'b'"}
+""")
+    run = play(small)
+    run.close()
+    assert run.tracker.hosts() == {"a": "left out", "b": "failed"}
+
+
 def test_the_vaults_password_is_typed_and_nowhere_written(small: Path) -> None:
     password = small / "password"
     password.write_text("open sesame\n")
