@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from io import StringIO
 from pathlib import Path
@@ -148,3 +149,22 @@ def test_while_one_is_at_it_the_next_is_told_who(home: Path) -> None:
         problem = fleetctl("provision", "validate").exception
     assert problem.exit_code == 5
     assert "ann" in str(problem)
+
+
+def test_a_disk_that_fills_up_meanwhile_hides_no_outcome(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(_app: Any, run: Any, *_: Any) -> tuple[bool, dict[str, str]]:
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(history, "write", full)
+        for name, result in (("phone001", "ok"), ("phone002", "failed")):
+            run.tracker.take(Event("runner", "p", "Bring packages", "1", name, result, "no room"))
+        return False, {}
+
+    monkeypatch.setattr(provision, "_follow", follow)
+    done = fleetctl("provision", "-o", "json")
+    assert done.return_value == 3
+    assert json.loads(done.stdout)["phones"] == {"phone001": "ok", "phone002": "failed"}
+    assert "No space left on device: not all of this run could be written down" in done.stderr
