@@ -33,7 +33,7 @@ def command(app: App, nodes: tuple[str, ...], why: str, until: str | None, outpu
     """
     from fleetctl.cli.moments import parse_until
     from fleetctl.cli.output import print_drains
-    from fleetctl.state.rows import user
+    from fleetctl.state import user
 
     now = time.time()
     end = None if until is None else parse_until(until, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
@@ -117,6 +116,7 @@ async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
     from fleetctl.power.actuator import Actuator
     from fleetctl.power.outlets import OutletPower
     from fleetctl.remote import Fleet
+    from fleetctl.state import user
 
     async with Fleet(app.rack, app.paths) as fleet:
         power = OutletPower(
@@ -124,7 +124,7 @@ async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
             app.state,
             fleet,
             Actuator(app.rack_file),
-            getpass.getuser(),
+            user(),
             say=_say,
         )
         acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}
@@ -133,13 +133,14 @@ async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
 
 def _ports(app: App, names: list[str], action: str, login: SwitchOptions, output: str) -> int:
     from fleetctl.power.ports import PortPower
+    from fleetctl.state import user
     from fleetctl.switches.ports import PortControl
 
     phones = [app.rack.phones[name] for name in names]
     power = PortPower(
         PortControl(login.switches(app)),
         app.state,
-        getpass.getuser(),
+        user(),
         say=_say,
     )
     acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}

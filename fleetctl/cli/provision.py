@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import getpass
 import os
 import signal
 import time
@@ -192,8 +191,9 @@ def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str
     from fleetctl.cli.provision_view import Progress, as_json, print_outcome
     from fleetctl.provision import history
     from fleetctl.provision.playbook import Run
+    from fleetctl.state import user
 
-    folder, who = app.paths.provisions, getpass.getuser()
+    folder, who = app.paths.provisions, user()
     kept = (*words, *(["-C"] if playbook.check else []))
     with history.held(folder, who):
         record = history.begin(folder, who, kept)
