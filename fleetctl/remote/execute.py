@@ -44,17 +44,10 @@ type Say = Callable[[str, Stream, str], None]
 """Phone, stream, one line of it without its end."""
 
 # $1 is the command, $2 the number of bytes of its standard input. sshd made a session for it, whose
-# leader this shell is; in a line of /proc/PID/stat its number is the fourth word behind the name.
-# `kill 0` means the leader's own process group. The shell's own "Terminated" goes to nobody.
+# leader this shell is. Where pkill is missing, its own process group must do, which is what 0 means.
+# The shell's own "Terminated" goes to nobody.
 _GUARD = """\
-signal() {
-    for stat in /proc/[0-9]*/stat; do
-        read -r line <"$stat" || continue
-        set -- "$1" ${line##*) }
-        [ "$5" != "$$" ] || [ "$4" = "$$" ] || kill "-$1" "${line%% *}"
-    done
-    kill "-$1" 0
-}
+all() { pkill "-$1" -s "$$" || kill "-$1" 0; }
 exec 3<&0
 if [ "$2" -gt 0 ]; then
     umask 077
@@ -71,7 +64,7 @@ fi
 (
     trap '' TERM HUP INT
     cat <&3
-    signal TERM; sleep 2; signal KILL
+    all TERM; sleep 2; all KILL
 ) >/dev/null 2>&1 4<&- &
 trap ending=1 TERM
 exec 5>&2 2>/dev/null
@@ -79,7 +72,7 @@ exec 5>&2 2>/dev/null
 code=$?
 [ -z "$ending" ] || wait
 trap '' TERM
-signal TERM
+all TERM
 exit "$code"
 """
 
