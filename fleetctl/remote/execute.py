@@ -44,8 +44,8 @@ type Say = Callable[[str, Stream, str], None]
 """Phone, stream, one line of it without its end."""
 
 # $1 is the command, $2 the number of bytes of its standard input. sshd made a session for it, whose
-# leader this shell is. Where pkill is missing, its own process group must do, which is what 0 means.
-# The shell's own "Terminated" goes to nobody.
+# leader this shell is. Where pkill is missing, its own process group must do, which 0 means. The
+# shell's own "Terminated" goes to nobody.
 _GUARD = """\
 all() { pkill "-$1" -s "$$" || kill "-$1" 0; }
 exec 3<&0
