@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from fleetctl.rack import Rack, RackPaths
     from fleetctl.state import State
 
@@ -89,19 +91,27 @@ class App:
 pass_app = click.make_pass_decorator(App)
 
 
-def _complete(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def _complete(
+    what: str,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem] | list[str]]:
     """A function of `completion`, which needs more than a command that is only called."""
 
-    def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+    def complete(
+        ctx: click.Context, param: click.Parameter, text: str
+    ) -> list[CompletionItem] | list[str]:
         from fleetctl.cli import completion
 
-        found: list[str] = getattr(completion, f"complete_{what}")(ctx, param, text)
+        found: list[CompletionItem] | list[str] = getattr(completion, f"complete_{what}")(
+            ctx, param, text
+        )
         return found
 
     return complete
 
 
 complete_nodes, complete_runs = _complete("nodes"), _complete("runs")
+complete_data, complete_switches = _complete("data"), _complete("switches")
+complete_files = _complete("files")
 
 nodes_argument = click.argument(
     "nodes", nargs=-1, metavar="[NODES]...", shell_complete=complete_nodes

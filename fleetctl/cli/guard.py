@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _row(phone: dict[str, Any]) -> list[object]:
 
 
 @command.command()
-@click.argument("phone")
+@click.argument("phone", shell_complete=complete_nodes)
 @click.option("--why", required=True, help="What you found and did, for whoever looks next.")
 @pass_app
 def clear(app: App, phone: str, why: str) -> None:

@@ -12,7 +12,7 @@ from typing import NoReturn, override
 import click
 
 from fleetctl import __version__
-from fleetctl.cli.common import App
+from fleetctl.cli.common import App, complete_files
 from fleetctl.errors import DISK_TROUBLE, ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
@@ -65,6 +65,7 @@ class LazyGroup(click.Group):
     "--rack",
     "rack_file",
     metavar="FILE",
+    shell_complete=complete_files,
     help="Rack file; else $PHONERACK_RACK, inventory/rack.yml, inventory/standin.yml.",
 )
 @click.version_option(__version__, prog_name="phonerack")
