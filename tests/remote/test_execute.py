@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -216,6 +217,18 @@ def test_of_endless_output_the_beginning_is_kept(loopback: Loopback, listen: Lis
     scene(listen, play, "phone001")
 
 
-def test_the_line_is_one_word_for_whatever_shell_logs_in() -> None:
-    line = guarded("echo 'it''s' \"$HOME\" `id`; x && y")
-    assert line.startswith("exec sh -c '")
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_reaches_the_phone_unchanged_whatever_shell_logs_in(shell: str) -> None:
+    command = "printf %s 'it'\"'\"'s `echo $0`' \"$HOME\" *.none \\\\ && exit 3"
+    plain = subprocess.run(["sh", "-c", command], capture_output=True, env={"HOME": "/h"})
+    guard = subprocess.Popen(
+        [shell, "-c", guarded(command)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"HOME": "/h", "PATH": os.environ["PATH"]},
+        start_new_session=True,
+    )
+    with guard:
+        assert guard.stdout is not None
+        assert (guard.stdout.read(), guard.wait()) == (plain.stdout, plain.returncode)
+    assert plain.returncode == 3
