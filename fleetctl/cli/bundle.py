@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from fleetctl.cli.common import App
 
 MOST_RUNS, MOST_PROVISIONS = 5, 3
+MOST_ATTEMPTS = 4
+"""Of each run, beside the first."""
+
 MOST_BYTES = 256 << 10
 """So much of the end of each file."""
 
@@ -40,7 +43,7 @@ rack.yml, rack.lock.yml   the rack
 versions.json             programs and packages of the controller
 checks.json               what every check answered
 state.json                drains, health, allocations, and the history of each phone
-runs/                     the newest runs: events, progress, plan, the end of the log
+runs/                     the newest runs and attempts: events, progress, plan, the end of the log
 provisions/               the ends of the newest logs of provisioning
 logs/                     the ends of the rack's own logs
 """
@@ -116,17 +119,24 @@ def _runs(app: App, redactor: Redactor) -> Iterator[tuple[str, str]]:
     from fleetctl.jobs.runs import all_runs
 
     for run in all_runs(app.paths.runs)[:MOST_RUNS]:
-        for name in _RUN_FILES:
-            if text := _tail(run.path / name):
-                said = (
-                    redactor.json_lines(text)
-                    if name.endswith(".jsonl")
-                    else _plain(redactor, name, text)
-                )
-                yield f"runs/{run.name}/{name}", said
-        for name in _RUN_LOGS:
-            if text := _tail(run.path / name):
-                yield f"runs/{run.name}/{name}", redactor.text(text)
+        later = range(2, run.attempt + 1)[-MOST_ATTEMPTS:]
+        for folder in (run.path, *map(run.folder_of, later)):
+            place = f"runs/{run.name}/{folder.relative_to(run.path)}".removesuffix("/.")
+            yield from _run_files(folder, place, redactor)
+
+
+def _run_files(folder: Path, place: str, redactor: Redactor) -> Iterator[tuple[str, str]]:
+    """What the run, or one attempt of it, has in its folder."""
+    for name in _RUN_FILES:
+        if text := _tail(folder / name):
+            lines = name.endswith(".jsonl")
+            yield (
+                f"{place}/{name}",
+                redactor.json_lines(text) if lines else _plain(redactor, name, text),
+            )
+    for name in _RUN_LOGS:
+        if text := _tail(folder / name):
+            yield f"{place}/{name}", redactor.text(text)
 
 
 def _plain(redactor: Redactor, name: str, text: str) -> str:

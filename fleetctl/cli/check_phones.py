@@ -9,16 +9,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
+from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from fleetctl.checks.phone import PhoneFacts
     from fleetctl.checks.registry import Outcome
 
 
+def _complete_words(
+    ctx: click.Context, param: click.Parameter, text: str
+) -> list[CompletionItem] | list[str]:
+    """Node sets, and what else `fleetctl check` checks: without a first word it is this command."""
+    group = ctx.parent.command if ctx.parent else None
+    commands = group.commands if isinstance(group, click.Group) else ()
+    return [
+        *(name for name in commands if name.startswith(text)),
+        *complete_nodes(ctx, param, text),
+    ]
+
+
 @click.command("check")
-@nodes_argument
+@click.argument("nodes", nargs=-1, metavar="[NODES]...", shell_complete=_complete_words)
 @click.option(
     "--level",
     type=click.IntRange(1, 3),

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from fleetctl.rack import Rack, RackPaths
     from fleetctl.state import State
 
@@ -63,11 +65,15 @@ class App:
 
     def groups(self) -> dict[str, list[str]]:
         """The groups of phones beside those of the rack file."""
+        from fleetctl.rack import dhcp
         from fleetctl.state import last_failed
 
         last = last_failed.read(self.paths.last_failed)
-        there = [name for name in last.phones if name in self.rack.phones] if last else []
-        return {**self.state.groups(), last_failed.GROUP: there}
+        return {
+            **self.state.groups(phones=self.rack.enrolled),
+            "waiting": dhcp.nowhere(self.rack),
+            last_failed.GROUP: list(last.phones) if last else [],
+        }
 
     def note_failed(self, command: str, phones: Iterable[str]) -> None:
         """Have `@last-failed` be these phones, if there are any."""
@@ -85,19 +91,27 @@ class App:
 pass_app = click.make_pass_decorator(App)
 
 
-def _complete(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+def _complete(
+    what: str,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem] | list[str]]:
     """A function of `completion`, which needs more than a command that is only called."""
 
-    def complete(ctx: click.Context, param: click.Parameter, text: str) -> list[str]:
+    def complete(
+        ctx: click.Context, param: click.Parameter, text: str
+    ) -> list[CompletionItem] | list[str]:
         from fleetctl.cli import completion
 
-        found: list[str] = getattr(completion, f"complete_{what}")(ctx, param, text)
+        found: list[CompletionItem] | list[str] = getattr(completion, f"complete_{what}")(
+            ctx, param, text
+        )
         return found
 
     return complete
 
 
 complete_nodes, complete_runs = _complete("nodes"), _complete("runs")
+complete_data, complete_switches = _complete("data"), _complete("switches")
+complete_files = _complete("files")
 
 nodes_argument = click.argument(
     "nodes", nargs=-1, metavar="[NODES]...", shell_complete=complete_nodes

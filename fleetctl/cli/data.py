@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
+from fleetctl.cli.common import App, complete_data, nodes_argument, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _bars() -> Any:
 
 
 @command.command("check")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_data)
 @nodes_argument
 @click.option("--quick", is_flag=True, help="Read only the shards that have changed.")
 @output_option
@@ -170,7 +170,7 @@ def check_data(
 
 
 @command.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_data)
 @nodes_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option

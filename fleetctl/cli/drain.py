@@ -33,7 +33,7 @@ def command(app: App, nodes: tuple[str, ...], why: str, until: str | None, outpu
     """
     from fleetctl.cli.moments import parse_until
     from fleetctl.cli.output import print_drains
-    from fleetctl.state.rows import user
+    from fleetctl.state import user
 
     now = time.time()
     end = None if until is None else parse_until(until, now)
@@ -48,6 +48,7 @@ def command(app: App, nodes: tuple[str, ...], why: str, until: str | None, outpu
         print_drains(drains)
     else:
         _tell_ends(drains)
+    _tell_runs({name: run for name in drains if (run := facts[name].run)})
 
 
 def _tell_ends(drains: Mapping[str, Sequence[Drain]]) -> None:
@@ -62,6 +63,20 @@ def _tell_ends(drains: Mapping[str, Sequence[Drain]]) -> None:
     for moment, members in ends.items():
         till = "" if moment is None else f" until {moment_text(moment)}"
         click.echo(f"{fold(members)}: drained{till}", err=True)
+
+
+def _tell_runs(runs: Mapping[str, str]) -> None:
+    """Who is not free yet: a drain ends no run."""
+    from fleetctl.rack.nodesets import fold
+
+    phones: dict[str, list[str]] = {}
+    for name, run in runs.items():
+        phones.setdefault(run, []).append(name)
+    for run, names in phones.items():
+        click.echo(
+            f"{fold(names)}: draining, run {run} goes on there; `fleetctl stop {run}` ends it",
+            err=True,
+        )
 
 
 def _tell_before(before: Mapping[str, Sequence[Drain]]) -> None:

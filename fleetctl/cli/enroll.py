@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
 from fleetctl.errors import ExitCode
 
@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--serial", "serials", multiple=True, help="Only this phone, even if it is enrolled.")
 @click.option("--name", help="The place in the rack that the phone takes; else the next free one.")
-@click.option("--replace", metavar="OLD", help="Take over the place of a broken phone.")
+@click.option(
+    "--replace",
+    metavar="OLD",
+    help="Take over the place of a broken phone.",
+    shell_complete=complete_nodes,
+)
 @click.option(
     "--wire", is_flag=True, help="Meet the enrolled phones again, in the network of their rack."
 )

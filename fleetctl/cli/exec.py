@@ -62,7 +62,7 @@ def command(
 
     The words behind -- are joined by blanks and given to the phone's shell, as ssh does. What one
     phone alone says is shown as it is. Standard input is not read but with --stdin. When the time
-    is over, and on Ctrl-C, the command's process group ends on the phones; what shall stay is
+    is over, and on Ctrl-C, the command and all that it began end on the phones; what shall stay is
     started by `setsid`. Phones that failed are `@last-failed` afterwards.
 
     Ends with 3 when phones failed, 4 when none was reached.

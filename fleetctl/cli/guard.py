@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -218,7 +217,7 @@ def _row(phone: dict[str, Any]) -> list[object]:
 
 
 @command.command()
-@click.argument("phone")
+@click.argument("phone", shell_complete=complete_nodes)
 @click.option("--why", required=True, help="What you found and did, for whoever looks next.")
 @pass_app
 def clear(app: App, phone: str, why: str) -> None:
@@ -228,6 +227,7 @@ def clear(app: App, phone: str, why: str) -> None:
     """
     from fleetctl.guard.kept import Kept
     from fleetctl.rack import InputError
+    from fleetctl.state import user
 
     names = app.rack.select(phone)
     if len(names) != 1:
@@ -239,7 +239,7 @@ def clear(app: App, phone: str, why: str) -> None:
     memory = kept.load(time.time())
     if memory is None or not _concerns(app, memory, name):
         raise InputError(f"{name} is not cut off by guard, and nobody is called for it")
-    note = kept.ask_clear(name, getpass.getuser(), why)
+    note = kept.ask_clear(name, user(), why)
     if kept.owner() is None:
         click.echo(f"{name}: cleared as soon as `fleetctl guard` runs again", err=True)
         return

@@ -36,8 +36,9 @@ while [ "$(date +%s)" -lt "$until" ]; do call {start}; sleep 1; end; sleep 1; do
 
 
 def shell_line(name: str, way: str, seconds: int) -> str:
-    """What the phone runs. A torch is off in the end, however that comes."""
-    end = f"timeout {LIMIT_OF_CALL_SECONDS} termux-{_END[way]}" if way in _END else ":"
+    """What the phone runs. A torch is off in the end, however that comes: its call has a session of
+    its own, so that it outlives a command that is ended."""
+    end = f"setsid timeout {LIMIT_OF_CALL_SECONDS} termux-{_END[way]}" if way in _END else ":"
     start = _START[way].format(name=shlex.quote(name))
     return _COMMAND.format(limit=LIMIT_OF_CALL_SECONDS, start=start, end=end, seconds=seconds)
 

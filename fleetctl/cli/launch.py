@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import (
+    App,
+    complete_files,
+    complete_nodes,
+    complete_runs,
+    output_option,
+    pass_app,
+)
 from fleetctl.cli.jobs import tell
 from fleetctl.cli.output import print_json
 from fleetctl.errors import ExitCode
@@ -32,11 +39,26 @@ class WithProgram(click.Command):
 
 
 @click.command(cls=WithProgram, options_metavar="[OPTIONS]")
-@click.argument("job_file", required=False, metavar="[JOB.yml | -- COMMAND...]")
+@click.argument(
+    "job_file",
+    required=False,
+    metavar="[JOB.yml | -- COMMAND...]",
+    shell_complete=complete_files,
+)
 @click.option("-n", "count", type=click.IntRange(1), help="Number of phones.")
-@click.option("--phones", metavar="NODES", help="These phones, as a node set.")
+@click.option(
+    "--phones",
+    metavar="NODES",
+    help="These phones, as a node set.",
+    shell_complete=complete_nodes,
+)
 @click.option("--name", help="Name of the run; a number is added, unless it ends in one (`-7`).")
-@click.option("--resume", metavar="RUN", help="Go on from RUN's newest valid checkpoint.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    help="Go on from RUN's newest valid checkpoint.",
+    shell_complete=complete_runs,
+)
 @click.option("-p", "--priority", type=int, help="In the queue: larger first, from -10 to 10.")
 @click.option("--time-limit", metavar="90m", help="End it with a checkpoint after so long.")
 @click.option("--queue", "queue", is_flag=True, help="Put it into the queue and return.")

@@ -31,11 +31,9 @@ def command(app: App, run_name: str | None, follow: bool, rank: int | None, outp
     does so: Ctrl-C then leaves it alone, and `fleetctl stop` ends it. A connection that is lost is
     made again; nothing is lost and nothing comes twice.
     """
-    from fleetctl.jobs import runs
-
     if follow and output == "json":
         raise click.UsageError("-f shows lines as they come; leave out -o json.")
-    run = runs.find(app.paths.runs, run_name)
+    run = _find(app, run_name)
     _refuse_unknown(run, rank)
     if output == "json":
         _print_json(run, rank)
@@ -47,6 +45,25 @@ def command(app: App, run_name: str | None, follow: bool, rank: int | None, outp
     summary = run.summary()
     if summary.reason:
         click.echo(f"{run.name} {summary.state}: {summary.reason}", err=True)
+
+
+def _find(app: App, name: str | None) -> RunFolder:
+    """The run of that name, else the newest. Raises InputError, which tells why a job waits that
+    has said nothing yet."""
+    from fleetctl.jobs import runs
+    from fleetctl.rack import InputError
+    from fleetctl.serve.outlook import outlook
+
+    try:
+        return runs.find(app.paths.runs, name)
+    except InputError:
+        for job in outlook(app.rack, app.paths, app.state, time.time()).jobs:
+            if name in (None, job.name):
+                raise InputError(
+                    f"{job.name} has not begun, so it has said nothing: {job.why}; "
+                    "`fleetctl jobs` shows when it does"
+                ) from None
+        raise
 
 
 def _refuse_unknown(run: RunFolder, rank: int | None) -> None:

@@ -12,7 +12,7 @@ from typing import NoReturn, override
 import click
 
 from fleetctl import __version__
-from fleetctl.cli.common import App
+from fleetctl.cli.common import App, complete_files
 from fleetctl.errors import DISK_TROUBLE, ExitCode, FleetError
 
 # Name -> what it does. The module of the same name in fleetctl.cli holds it as `command`.
@@ -65,6 +65,7 @@ class LazyGroup(click.Group):
     "--rack",
     "rack_file",
     metavar="FILE",
+    shell_complete=complete_files,
     help="Rack file; else $PHONERACK_RACK, inventory/rack.yml, inventory/standin.yml.",
 )
 @click.version_option(__version__, prog_name="phonerack")
@@ -73,7 +74,8 @@ def cli(ctx: click.Context, rack_file: str | None) -> None:
     """Manage a rack of phones and train neural networks on it.
 
     NODES is a node set: phone001, phone[001-006], @sw1, phone[001-138]!@drained,
-    @last-failed for the phones that the last command failed on.
+    @last-failed for the phones that the last command failed on. By state there are @ready, @busy,
+    @drained, @suspect, @lost and @needs-hands.
 
     \b
     Exit codes: 0 done, 1 failed, 2 bad input, 3 some phones failed,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
+from fleetctl.cli.signals import ended_as_by_ctrl_c
 from fleetctl.cli.switch_options import SwitchOptions, switch_options
 from fleetctl.errors import ExitCode
 
@@ -46,7 +47,8 @@ def command(
 
     Phones are drained first, those that share an outlet too, and refused while a job has one
     (exit code 5). It counts only when the phone itself says so: "power not cut" where the hub says
-    off and the phone still charges. `on` lifts the drains that `off` set, and no other.
+    off and the phone still charges. `on` lifts the drains that `off` set, and no other. Ctrl-C in a
+    `cycle` switches on again first.
 
     A port that feeds the phone's adapter (PoE) stops feeding it, another is shut; it stays off over
     reboots and `provision switches`. Without --outlet and --port, ports are shown, or outlets where
@@ -58,8 +60,10 @@ def command(
     names = app.select_named(nodes)
     managed = any(switch.platform != "unmanaged" for switch in app.rack.switches.values())
     if outlet or (not port and app.rack.outlets and not managed):
-        return _outlets(app, names, outlet or "show", output)
-    return _ports(app, names, port or "show", login, output)
+        with ended_as_by_ctrl_c():
+            return _outlets(app, names, outlet or "show", output)
+    with ended_as_by_ctrl_c():
+        return _ports(app, names, port or "show", login, output)
 
 
 def _outlets(app: App, names: list[str], action: str, output: str) -> int:
@@ -100,38 +104,44 @@ def _why(fed: Fed) -> str:
     return ": the phone says that it is not charged; look at its cable and at the hub"
 
 
-async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
+def _say(text: str) -> None:
+    """A terminal that has gone away keeps nobody from giving the power back."""
     from fleetctl.cli.output import progress
+
+    with suppress(OSError):
+        progress().print(text, markup=False)
+
+
+async def _switch_outlets(app: App, names: list[str], action: str) -> list[Fed]:
     from fleetctl.power.actuator import Actuator
     from fleetctl.power.outlets import OutletPower
     from fleetctl.remote import Fleet
+    from fleetctl.state import user
 
-    console = progress()
     async with Fleet(app.rack, app.paths) as fleet:
         power = OutletPower(
             app.rack,
             app.state,
             fleet,
             Actuator(app.rack_file),
-            getpass.getuser(),
-            say=lambda text: console.print(text, markup=False),
+            user(),
+            say=_say,
         )
         acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}
         return await acts[action](names)
 
 
 def _ports(app: App, names: list[str], action: str, login: SwitchOptions, output: str) -> int:
-    from fleetctl.cli.output import progress
     from fleetctl.power.ports import PortPower
+    from fleetctl.state import user
     from fleetctl.switches.ports import PortControl
 
     phones = [app.rack.phones[name] for name in names]
-    console = progress()
     power = PortPower(
         PortControl(login.switches(app)),
         app.state,
-        getpass.getuser(),
-        say=lambda text: console.print(text, markup=False),
+        user(),
+        say=_say,
     )
     acts = {"off": power.off, "on": power.on, "cycle": power.cycle, "show": power.show}
     outcomes = acts[action](phones)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import getpass
 import os
 import signal
 import time
@@ -17,7 +16,7 @@ import click
 
 from fleetctl.cli.common import App, complete_nodes, output_option, pass_app
 from fleetctl.cli.provision_switches import switches
-from fleetctl.errors import ExitCode
+from fleetctl.errors import DISK_TROUBLE, ExitCode
 
 if TYPE_CHECKING:
     from fleetctl.cli.provision_view import Progress
@@ -192,8 +191,9 @@ def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str
     from fleetctl.cli.provision_view import Progress, as_json, print_outcome
     from fleetctl.provision import history
     from fleetctl.provision.playbook import Run
+    from fleetctl.state import user
 
-    folder, who = app.paths.provisions, getpass.getuser()
+    folder, who = app.paths.provisions, user()
     kept = (*words, *(["-C"] if playbook.check else []))
     with history.held(folder, who):
         record = history.begin(folder, who, kept)
@@ -205,12 +205,15 @@ def _provision(app: App, playbook: Playbook, words: tuple[str, ...], output: str
         finally:
             run.close()
         record = _conclude(app, record, run, interrupted)
-        history.write(folder, record)
+        problem = _keep(app, record) or run.log_problem
     with suppress(OSError) if interrupted else nullcontext():  # by a terminal that has gone
         if output == "json":
             print_json(as_json(app.rack.name, record, uncertain))
         else:
             print_outcome(record, run.tracker, uncertain, folder / record.run / history.LOG)
+        if problem is not None:
+            what = "not all of this run could be written down there"
+            click.echo(f"{folder}: {problem.strerror}: {what}; free some space", err=True)
     return record.exit_code or ExitCode.DONE
 
 
@@ -269,8 +272,6 @@ def _conclude(app: App, record: Record, run: Run, interrupted: bool) -> Record:
         for host, failure in tracker.failures.items()
         if results.get(host) in ("failed", "unreachable")
     }
-    failed = [name for name in app.rack.phones if name in failures]
-    app.note_failed(f"provision {' '.join(record.arguments)}".rstrip(), failed)
     code = exit_code(results, app.rack.phones, run.exit_code, interrupted)
     return replace(
         record,
@@ -279,6 +280,21 @@ def _conclude(app: App, record: Record, run: Run, interrupted: bool) -> Record:
         phones=results,
         failures=failures,
     )
+
+
+def _keep(app: App, record: Record) -> OSError | None:
+    """Write down what came of it; why not, where the disk is full: the outcome is shown anyway."""
+    from fleetctl.provision import history
+
+    failed = [name for name in app.rack.phones if name in record.failures]
+    try:
+        app.note_failed(f"provision {' '.join(record.arguments)}".rstrip(), failed)
+        history.write(app.paths.provisions, record)
+    except OSError as problem:
+        if problem.errno not in DISK_TROUBLE:
+            raise
+        return problem
+    return None
 
 
 def _show_history(app: App, output: str) -> None:

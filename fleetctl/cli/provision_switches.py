@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, output_option, pass_app
+from fleetctl.cli.common import App, complete_switches, output_option, pass_app
 from fleetctl.cli.switch_options import SwitchOptions, switch_options
 from fleetctl.errors import ExitCode
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command("switches")
-@click.argument("names", nargs=-1, metavar="[SWITCH]...")
+@click.argument("names", nargs=-1, metavar="[SWITCH]...", shell_complete=complete_switches)
 @click.option("-C", "--check", "dry", is_flag=True, help="Only say what would be sent.")
 @click.option("-D", "--diff", is_flag=True, help="Show the configuration before and after.")
 @click.option("--backups", is_flag=True, help="List the backups instead, newest first.")

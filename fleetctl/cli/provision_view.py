@@ -141,7 +141,7 @@ def print_outcome(
         ("RESULT", "NUMBER", "WHO"),
         (
             (result, len(groups[result]), fold(groups[result]))
-            for result in ("failed", "unreachable", "changed", "ok", "skipped")
+            for result in ("failed", "unreachable", "left out", "changed", "ok", "skipped")
             if result in groups
         ),
     )
@@ -173,7 +173,9 @@ def as_json(rack: str, record: Record, uncertain: Mapping[str, str]) -> dict[str
 def history_rows(records: Sequence[Record]) -> Iterable[tuple[object, ...]]:
     for record in records:
         bad = sum(result in ("failed", "unreachable") for result in record.phones.values())
+        left = sum(result == "left out" for result in record.phones.values())
         number = f"{len(record.phones)} hosts" + (f", {bad} failed" if bad else "")
+        number += f", {left} left out" if left else ""
         code = record.exit_code
         yield (
             *(record.run, record.who, f"{record.seconds:.0f}", code, number),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
+from fleetctl.cli.common import App, complete_nodes, nodes_argument, output_option, pass_app
 from fleetctl.cli.output import print_json, print_table, progress
 from fleetctl.cli.standin_hands import COMMANDS as HAND_COMMANDS
 from fleetctl.cli.standin_hardware import hardware, hub
@@ -137,7 +137,7 @@ class _WithFaults(click.Command):
 
 
 @command.command(cls=_WithFaults)
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=complete_nodes)
 @click.argument("faults", nargs=-1, required=True, metavar="FAULT...")
 @pass_app
 def fault(app: App, nodes: str, faults: tuple[str, ...]) -> int:

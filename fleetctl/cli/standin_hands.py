@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from fleetctl.cli.common import App, pass_app
+from fleetctl.cli.common import App, complete_nodes, pass_app
 from fleetctl.cli.output import progress
 from fleetctl.errors import ExitCode
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=complete_nodes)
 @click.argument("where", type=click.Choice(["controller", "hub", "nothing"]))
 @pass_app
 def plug(app: App, nodes: str, where: str) -> int:
@@ -25,7 +25,7 @@ def plug(app: App, nodes: str, where: str) -> int:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=complete_nodes)
 @pass_app
 def unlock(app: App, nodes: str) -> int:
     """Unlock the screens of phones."""
@@ -33,7 +33,7 @@ def unlock(app: App, nodes: str) -> int:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=complete_nodes)
 @click.option("--pin", is_flag=True, help="By a PIN, which nothing but hands can enter.")
 @pass_app
 def lock(app: App, nodes: str, pin: bool) -> int:
@@ -42,7 +42,7 @@ def lock(app: App, nodes: str, pin: bool) -> int:
 
 
 @click.command()
-@click.argument("nodes")
+@click.argument("nodes", shell_complete=complete_nodes)
 @pass_app
 def authorize(app: App, nodes: str) -> int:
     """Accept the dialog by which phones ask whether the controller may use adb."""

@@ -16,6 +16,7 @@ from fleetctl.power.actuator import Actuator, Ran
 from fleetctl.power.battery import Battery
 from fleetctl.power.errors import BusyError, LatchedError
 from fleetctl.rack import InputError, Outlet, Rack
+from fleetctl.rack.nodesets import fold
 from fleetctl.rack.outlets import outlet_of
 from fleetctl.remote import Fleet
 from fleetctl.state import State
@@ -98,27 +99,36 @@ class OutletPower:
         """
         outlets = self.outlets(phones)
         self._drain(outlets)
-        return await self._switch(outlets, on=False)
+        outcomes, _ = await self._switch(outlets, on=False)
+        return outcomes
 
     async def on(self, phones: Sequence[str]) -> list[Fed]:
-        """Switch outlets on, ask the phones, and lift the drains that `off` set.
+        """Switch outlets on, ask the phones, and lift the drains that `off` set, but for outlets
+        that give no power.
 
         Raises InputError, and LatchedError before anything is switched.
         """
         outlets = self.outlets(phones)
         self._refuse_latched(outlets)
-        outcomes = await self._switch(outlets, on=True)
-        self.state.undrain([each.phone for each in outcomes], check=OFF_DRAIN)
+        outcomes, ran = await self._switch(outlets, on=True)
+        given = [each for each in outlets if _gives(each, outcomes, ran[each.name])]
+        self._lift(given)
         return outcomes
 
     async def cycle(self, phones: Sequence[str]) -> list[Fed]:
-        """`off`, a pause, `on`; the outcome of `off` where that did not do it."""
-        self._refuse_latched(self.outlets(phones))
-        gone = await self.off(phones)
+        """`off`, a pause, `on`; the outcome of `off` where that did not do it. Whatever happens in
+        between, outlets are switched on."""
+        outlets = self.outlets(phones)
+        self._refuse_latched(outlets)
         try:
+            gone = await self.off(phones)
             await asyncio.sleep(self.pause_seconds)
-        finally:
             back = await self.on(phones)
+        except BusyError:
+            raise
+        except BaseException:
+            await self._restore(outlets)
+            raise
         return back if all(each.ok for each in gone) else gone
 
     # --- steps ----------------------------------------------------------------------------------
@@ -156,18 +166,43 @@ class OutletPower:
                             f"`fleetctl guard clear {name} --why …`"
                         )
 
-    async def _switch(self, outlets: Sequence[Outlet], on: bool) -> list[Fed]:
+    def _lift(self, outlets: Sequence[Outlet]) -> None:
+        self.state.undrain([name for each in outlets for name in each.phones], check=OFF_DRAIN)
+
+    async def _restore(self, outlets: Sequence[Outlet]) -> None:
+        """Switch outlets on and do not wait for what phones say; those that may be off are told."""
+        off = {name: outlet for outlet in outlets for name in outlet.phones}
+        try:
+            for outlet, done in zip(outlets, await self._order(outlets, on=True), strict=True):
+                if done.ok:
+                    self._lift([outlet])
+                    off = {name: each for name, each in off.items() if each != outlet}
+        finally:
+            if off:
+                self.say(
+                    f"{fold(off)} may be without power, and stay drained: "
+                    f"`fleetctl power {fold(off)} --outlet on`"
+                )
+
+    async def _order(self, outlets: Sequence[Outlet], on: bool) -> list[Ran]:
         word = "on" if on else "off"
         for outlet in outlets:
             self.say(f"switches {word} outlet {outlet.name}: {', '.join(outlet.phones)}")
-        ran = await asyncio.gather(*(self.actuator.switch(outlet, on) for outlet in outlets))
+        return await asyncio.gather(*(self.actuator.switch(outlet, on) for outlet in outlets))
+
+    async def _switch(
+        self, outlets: Sequence[Outlet], on: bool
+    ) -> tuple[list[Fed], dict[str, Ran]]:
+        """What phones say of it, and how the command of each outlet ended."""
+        ran = await self._order(outlets, on)
         names = [phone for outlet in outlets for phone in outlet.phones]
         looks = await self._ask(names, on)
-        return [
+        outcomes = [
             _fed(phone, outlet, looks[phone], on, done)
             for outlet, done in zip(outlets, ran, strict=True)
             for phone in outlet.phones
         ]
+        return outcomes, {each.name: done for each, done in zip(outlets, ran, strict=True)}
 
     async def _ask(self, names: Sequence[str], on: bool) -> dict[str, Battery]:
         """Until all say what is wanted, or have had time enough to notice and to answer."""
@@ -191,6 +226,13 @@ def _if_fresh(found: Battery, since_order_seconds: float) -> Battery:
     if found.problem is None and found.age_seconds > since_order_seconds:
         return Battery(problem="its last reading is older than the order")
     return found
+
+
+def _gives(outlet: Outlet, outcomes: Sequence[Fed], ran: Ran) -> bool:
+    """Whether an outlet is on: one phone that is charged proves it, and where no phone can tell,
+    its command is all there is."""
+    verdicts = {each.verdict for each in outcomes if each.phone in outlet.phones}
+    return "done" in verdicts or (ran.ok and "power not given" not in verdicts)
 
 
 def _fed(phone: str, outlet: Outlet, found: Battery, on: bool, ran: Ran) -> Fed:

@@ -30,8 +30,8 @@ class ProvisionHeld(FleetError):
 class Record:
     """One run. `arguments` are without secrets; `began` in seconds since the epoch.
 
-    `phones` maps names to ok, changed, failed, unreachable or skipped; `failures` to the task and
-    the reason. `exit_code` is None while it runs, and for ever if it was killed.
+    `phones` maps names to ok, changed, failed, unreachable, left out or skipped; `failures` to the
+    task and the reason. `exit_code` is None while it runs, and for ever if it was killed.
     """
 
     run: str

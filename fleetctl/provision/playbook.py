@@ -19,10 +19,11 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from io import RawIOBase
 from pathlib import Path
 from typing import Any
 
-from fleetctl.errors import FleetError
+from fleetctl.errors import DISK_TROUBLE, FleetError
 from fleetctl.provision.playbook_events import Event, Tracker, parse_event
 from fleetctl.rack.loader import PROJECT
 
@@ -79,6 +80,22 @@ class Playbook:
         return [*words, self.playbook]
 
 
+class Log:
+    """What Ansible printed. A full disk costs lines of it, and never the run."""
+
+    def __init__(self, file: RawIOBase) -> None:
+        self._file = file
+        self.problem: OSError | None = None
+
+    def write(self, text: str) -> None:
+        try:
+            self._file.write(text.encode())
+        except OSError as problem:
+            if problem.errno not in DISK_TROUBLE:
+                raise
+            self.problem = self.problem or problem
+
+
 class Run:
     """One run of a playbook. `tracker` knows how far it is."""
 
@@ -90,6 +107,8 @@ class Run:
         self.sockets = self.folder / "cp"
         self.sockets.mkdir(mode=0o700)
         self.exit_code: int | None = None
+        self.log_problem: OSError | None = None
+        """Why parts of the log are missing."""
 
     def follow(self, on_event: Callable[[Event], None], idle: Callable[[], None]) -> None:
         """Run it to its end. `idle` is called at least every half second; it may end processes,
@@ -109,12 +128,14 @@ class Run:
             idle()
             return False  # it is never the one to end it
 
-        with self._log.open("a", encoding="utf-8") as log:
-            os.fchmod(log.fileno(), 0o600)
+        with self._log.open("ab", buffering=0) as file:
+            os.fchmod(file.fileno(), 0o600)
+            log = Log(file)
 
             def take(document: dict[str, Any]) -> bool:
                 if text := document.get("stdout"):
                     log.write(f"{text}\n")
+                    self.log_problem = log.problem
                 event = parse_event(document)
                 self.tracker.take(event)
                 on_event(event)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-type Result = Literal["ok", "changed", "failed", "unreachable", "skipped"]
+type Result = Literal["ok", "changed", "failed", "unreachable", "left out", "skipped"]
 
 _RESULTS: dict[str, Result] = {
     "runner_on_ok": "ok",
@@ -32,6 +32,8 @@ class Event:
     message: str = ""
     text: str = ""
     stats: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+    """Hosts that the playbook left as they are, which says why at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,14 @@ def parse_event(document: Mapping[str, Any]) -> Event:
         message=_message(answer) if result in ("failed", "unreachable") else "",
         text=str(document.get("stdout") or ""),
         stats=stats,
+        left_out=frozenset(_left_out(data)),
     )
+
+
+def _left_out(data: Mapping[str, Any]) -> Iterator[str]:
+    """The names in the statistic `not_ready`, which holds a reason by names (`rack_report`)."""
+    for names in (data.get("artifact_data") or {}).get("not_ready") or {}:
+        yield from str(names).split(", ")
 
 
 @dataclass
@@ -97,6 +106,7 @@ class Tracker:
         self.tasks: list[Task] = []
         self.failures: dict[str, Failure] = {}
         self.stats: Mapping[str, Mapping[str, int]] | None = None
+        self.left_out: frozenset[str] = frozenset()
         self.remarks: list[str] = []
         """What was said after the end, such as who was not ready or not reached, and why."""
 
@@ -118,7 +128,7 @@ class Tracker:
                 failure = Failure(event.host, event.task, event.message, reached)
                 self.failures.setdefault(event.host, failure)
         elif event.kind == _STATS:
-            self.stats = event.stats
+            self.stats, self.left_out = event.stats, event.left_out
         elif self.stats is not None and event.text.strip():
             self.remarks += [line for line in event.text.splitlines() if line.strip()]
         elif event.kind in _REMARKS and event.text.strip():
@@ -147,7 +157,9 @@ class Tracker:
             return found
         counts = self.stats
         hosts = sorted({host for part in counts.values() for host in part})
-        return {host: _result(counts, host) for host in hosts}
+        found = {host: _result(counts, host) for host in hosts}
+        left = {host for host in self.left_out if found.get(host) in ("ok", "skipped")}
+        return {host: "left out" if host in left else result for host, result in found.items()}
 
     def failed(self, among: Collection[str]) -> list[str]:
         """Those hosts of `among` that failed or were not reached, in its order."""

@@ -212,9 +212,14 @@ class Rack:
     def select(self, node_set: str, groups: Mapping[str, Iterable[str]] | None = None) -> list[str]:
         """The phones of a node set such as `phone[001-138]!@drained`, in rack order.
 
-        `groups` adds groups from outside the rack file, such as `drained` from the state. Raises
-        RackError for a name or group that the rack does not have.
+        `groups` adds groups from outside the rack file, such as `drained` from the state, which may
+        remember phones that the rack has no more. Raises RackError for a name or group that the
+        rack does not have.
         """
         from fleetctl.rack.nodesets import resolve
 
-        return resolve(node_set, list(self.phones), {**self.groups, **(groups or {})})
+        more = {
+            group: [name for name in members if name in self.phones]
+            for group, members in (groups or {}).items()
+        }
+        return resolve(node_set, list(self.phones), {**self.groups, **more})

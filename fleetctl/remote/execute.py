@@ -2,8 +2,9 @@
 
 sshd ends nothing when a connection is gone, so the command runs under a few lines of shell that
 hold the session's standard input: when that closes, because its time is over, because of Ctrl-C,
-or because this process or the network died, the process group gets TERM, and KILL two seconds
-later. What a command leaves in its process group ends with it too; `setsid` starts what shall stay.
+or because this process or the network died, all of the session gets TERM, and KILL two seconds
+later: process groups that the command made (`timeout` does) as well as its own. What a command
+leaves in its session ends with it too; `setsid` starts what shall stay.
 """
 
 from __future__ import annotations
@@ -42,9 +43,11 @@ type Stream = Literal["stdout", "stderr"]
 type Say = Callable[[str, Stream, str], None]
 """Phone, stream, one line of it without its end."""
 
-# $1 is the command, $2 the number of bytes of its standard input. `kill 0` means the process
-# group, which is the session that sshd made for it. The shell's own "Terminated" goes to nobody.
+# $1 is the command, $2 the number of bytes of its standard input. sshd made a session for it, whose
+# leader this shell is. Where pkill is missing, its own process group must do, which 0 means. The
+# shell's own "Terminated" goes to nobody.
 _GUARD = """\
+all() { pkill "-$1" -s "$$" || kill "-$1" 0; }
 exec 3<&0
 if [ "$2" -gt 0 ]; then
     umask 077
@@ -61,7 +64,7 @@ fi
 (
     trap '' TERM HUP INT
     cat <&3
-    kill -TERM 0; sleep 2; kill -KILL 0
+    all TERM; sleep 2; all KILL
 ) >/dev/null 2>&1 4<&- &
 trap ending=1 TERM
 exec 5>&2 2>/dev/null
@@ -69,7 +72,7 @@ exec 5>&2 2>/dev/null
 code=$?
 [ -z "$ending" ] || wait
 trap '' TERM
-kill -TERM 0
+all TERM
 exit "$code"
 """
 

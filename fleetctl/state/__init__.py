@@ -13,6 +13,7 @@ from fleetctl.state.facts import (
     derive,
 )
 from fleetctl.state.history import Event
+from fleetctl.state.rows import user
 from fleetctl.state.store import State
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "State",
     "StateError",
     "derive",
+    "user",
 ]

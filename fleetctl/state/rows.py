@@ -74,8 +74,12 @@ def revocations(database: sqlite3.Connection) -> dict[str, Revocations]:
 
 
 def user() -> str:
-    """Whose process this is; a number where the machine has no name for it."""
+    """Who is at it, for the record: whoever became root for it by sudo or doas; a number where the
+    machine has no name."""
     try:
-        return getpass.getuser()
+        name = getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
+    if name == "root":
+        return os.environ.get("SUDO_USER") or os.environ.get("DOAS_USER") or name
+    return name

@@ -87,12 +87,13 @@ class State:
 
     def undrain(
         self, phones: Iterable[str], check: str | None = None, now: float | None = None
-    ) -> list[str]:
+    ) -> dict[str, list[Drain]]:
         """Lift all drains of `phones`; a `check` lifts only those that it set itself.
 
-        Returns the phones that have no drain left.
+        Returns the drains that were lifted.
         """
         moment, names = _time(now), list(phones)
+        lifted: dict[str, list[Drain]] = {}
         with self._database.transaction() as database:
             rows.end_drains(database, moment)
             before = rows.drains(database)
@@ -106,8 +107,8 @@ class State:
                         told = f"drain by {drain.by}: {drain.why}"
                         who = self._who if check is None else drain.by
                         history.note(database, [Event(phone, moment, "undrained", who, told)])
-            left = rows.drains(database)
-        return [phone for phone in names if phone not in left]
+                        lifted.setdefault(phone, []).append(drain)
+        return lifted
 
     def record_health(
         self,
@@ -329,17 +330,22 @@ class State:
             events = history.read(database, phone) + rows.ended(database, phone, _time(now))
         return sorted(events, key=lambda event: event.time)
 
-    def groups(self, now: float | None = None) -> dict[str, list[str]]:
-        """Node groups that the state makes. `drained` holds draining phones too,
-        `lost` those that need hands."""
+    def groups(
+        self, now: float | None = None, *, phones: Iterable[str] = ()
+    ) -> dict[str, list[str]]:
+        """Node groups that the state makes, of `phones` of which nothing is known too. `drained`
+        holds draining phones as well, `lost` those that need hands; `busy` are all that work for a
+        run."""
         moment = _time(now)
-        facts = self.phones(moment)
+        facts = dict.fromkeys(phones, PhoneFacts()) | self.phones(moment)
         states = {name: derive(fact, moment) for name, fact in facts.items()}
 
         def members(*wanted: PhoneState) -> list[str]:
             return [name for name, state in states.items() if state in wanted]
 
         return {
+            "ready": members("ready"),
+            "busy": [name for name, fact in facts.items() if fact.run],
             "drained": members("drained", "draining"),
             "suspect": members("suspect"),
             "lost": members("lost", "needs-hands"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from fleetctl.rack import Phone
@@ -96,8 +97,13 @@ class PortControl:
         wanted = {port.number: replace(port, cut=None if back else how) for port in intent.ports}
         lines = [f"no {line}" if back else line for line in found.cut_lines(how)]
         places = [f"interface {wanted[port].interface}" for port in ports]
-        with self.switches.alone(), self._session(switch) as session:
-            before = self._lines(session, switch, places)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self.switches.alone())
+                session = stack.enter_context(self._session(switch))
+                before = self._lines(session, switch, places)
+            except SwitchError as problem:  # nothing has been typed
+                raise UndoneError(problem.switch, problem.what, problem.cure) from problem
             try:
                 self._type(
                     session,

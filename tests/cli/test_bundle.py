@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from fleetctl.cli.bundle import MOST_ATTEMPTS
 from fleetctl.cli.main import cli
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import InputError, RackPaths
@@ -148,3 +149,20 @@ def test_a_bundle_that_cannot_be_written_is_refused_before_anybody_is_asked(
     assert (tmp_path / "there.tar.gz").read_text() == "somebody's"
     with State(paths.state_db) as state:
         assert [event.kind for event in state.history("phone001")] == ["drained"]
+
+
+def test_the_newest_attempts_of_a_run_are_in_it(paths: RackPaths, tmp_path: Path) -> None:
+    run = RunFolder(paths.runs / "digits-1")
+    for number in range(2, MOST_ATTEMPTS + 4):
+        run.record("attempt", phones=["phone001"], number=number)
+        run.attempt_folder.mkdir(parents=True)
+        run.log_file.write_text(f"attempt {number}, password={SECRET}\n")
+        run.plan_file.write_text(f'{{"secret": "{SECRET}", "number": {number}}}')
+    bundle(tmp_path / "help.tar.gz")
+    texts = unpacked(tmp_path / "help.tar.gz")
+    newest = MOST_ATTEMPTS + 3
+    assert f"attempt {newest}" in texts[f"runs/digits-1/attempts/{newest}/mpirun.log"]
+    assert json.loads(texts[f"runs/digits-1/attempts/{newest}/plan.json"])["number"] == newest
+    assert "runs/digits-1/mpirun.log" in texts
+    assert "runs/digits-1/attempts/2/mpirun.log" not in texts
+    assert SECRET not in "".join(texts.values())

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fleetctl.cli.main import cli
-from fleetctl.rack import RackError
+from fleetctl.rack import RackError, RackPaths
+from fleetctl.state import State
 
 RACK = "rack: home\nnetwork: {cidr: 192.0.2.0/24, medium: wifi}\nphones: [192.0.2.20-22]\n"
 
@@ -54,6 +55,22 @@ def test_programs_are_told_what_keeps_a_phone_out(rack_file: Path) -> None:
         {"name": "phone002", "drains": []},
         {"name": "phone003", "drains": []},
     ]
+
+
+def test_undrain_says_whose_drains_it_lifted(rack_file: Path) -> None:
+    for name in ("phone001", "phone002"):
+        fleetctl("drain", name, "--why", f"{name} is hot")
+    with State(RackPaths("home").state_db) as state:
+        state.drain(["phone002"], who="outlet-off", why="sam switched it off", origin="check")
+    said = fleetctl("undrain", "phone[001-003]").stderr.splitlines()
+    (first,) = [line for line in said if "is hot" in line]
+    assert first.startswith("phone[001-002]: lifted the drain by ")
+    assert "phone002: lifted the drain by check outlet-off (sam switched it off)" in said
+    assert (
+        "phone002: its outlet is as it was: `fleetctl power phone002 --outlet on` gives it back"
+        in said
+    )
+    assert "phone003: was not drained" in said
 
 
 def test_status_without_any_answer_ends_with_four(rack_file: Path) -> None:

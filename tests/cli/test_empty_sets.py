@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from test_contract import leaves
 
+from fleetctl.cli.common import App
 from fleetctl.cli.main import cli
 from fleetctl.errors import ExitCode
 from fleetctl.state import State
@@ -64,3 +65,28 @@ def test_a_set_with_somebody_in_it_is_not(rack: Path) -> None:
     done = CliRunner().invoke(cli, ["status", "@drained", "-o", "json"])
     assert done.exit_code == ExitCode.NONE_REACHABLE
     assert '"phone002"' in done.output
+
+
+@pytest.mark.parametrize(
+    ("node_set", "phones"),
+    [
+        ("@ready", ["phone001"]),
+        ("@busy", ["phone002"]),
+        ("@drained", ["phone002"]),
+        ("@suspect", ["phone003"]),
+        ("@phones!@ready", ["phone002", "phone003"]),
+        ("@last-failed", ["phone003"]),
+    ],
+)
+def test_a_set_by_state_has_the_racks_own_phones_of_that_state(
+    rack: Path, node_set: str, phones: list[str]
+) -> None:
+    """One is ready, one is busy and will be drained, of one nothing is known; two that have left
+    the rack file are remembered."""
+    app = App(str(rack))
+    with app.state as state:
+        state.record_contact(dict.fromkeys(["phone001", "phone002", "phone007"], True))
+        state.allocate("digits-1", ["phone002", "phone007"])
+        state.drain(["phone002", "phone008"], "ada", "screen broken")
+        app.note_failed("exec", ["phone003", "phone008"])
+        assert app.select([node_set]) == phones

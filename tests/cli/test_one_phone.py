@@ -73,6 +73,17 @@ def test_a_drain_until_no_moment_changes_nothing(rack: Path, until: str) -> None
         assert known.phones().keys() == {"phone002"}
 
 
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_a_drain_says_which_runs_go_on_on_its_phones(rack: Path, output: str) -> None:
+    call("status", "phone001")
+    with state(rack) as known:
+        known.allocate("digits-1", ["phone001"])
+    said = call("drain", "phone[001-002]", "--why", "swollen", "-o", output).stderr
+    told = "phone001: draining, run digits-1 goes on there; `fleetctl stop digits-1` ends it"
+    assert told in said.splitlines()
+    assert "phone002: draining" not in said
+
+
 def test_a_drain_without_a_reason_is_refused(rack: Path) -> None:
     assert call("drain", "phone001", "--why", " ").exit_code == 2
     assert call("drain", "phone001").exit_code == 2

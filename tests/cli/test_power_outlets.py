@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +17,7 @@ from click.testing import CliRunner
 from fleetctl.cli import power
 from fleetctl.cli.main import cli
 from fleetctl.power.outlets import Fed
+from fleetctl.state import State
 
 RACK = f"""rack: home
 network: {{cidr: 192.0.2.0/24, medium: wifi}}
@@ -81,3 +86,25 @@ def test_without_managed_switches_outlets_are_shown(monkeypatch: pytest.MonkeyPa
 def test_outlet_and_port_at_once_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     result = fleetctl(monkeypatch, [], "power", "phone001", "--outlet", "on", "--port", "on")
     assert result.exception.exit_code == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whatever_ends_a_cycle_the_power_is_on_again(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    rack, hub = tmp_path / "rack.yml", tmp_path / "hub"
+    command = f"[sh, -c, 'echo $0 >>{hub}', '{{state}}', '{{phone}}']"
+    rack.write_text(
+        "rack: home\nnetwork: {cidr: 127.9.0.0/24, medium: wifi}\nphones: [127.9.0.20]\n"
+        f"power: {{command: {command}}}\n"
+    )
+    home = {"PHONERACK_HOME": str(tmp_path / "home"), "PHONERACK_RACK": str(rack)}
+    words = [Path(sys.executable).with_name("fleetctl"), "power", "phone001", "--outlet", "cycle"]
+    running = subprocess.Popen(words, env=os.environ | home, stderr=subprocess.DEVNULL)
+    while not hub.exists() and running.poll() is None:
+        time.sleep(0.05)
+    running.send_signal(number)
+    assert running.wait(60) == 130
+    assert hub.read_text().split() == ["off", "on"]
+    with State(tmp_path / "home/home/state.db") as state:
+        assert state.groups()["drained"] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from io import StringIO
 from pathlib import Path
@@ -134,11 +135,11 @@ def test_history_is_a_table_or_a_document(home: Path) -> None:
         folder,
         history.Record(
             *(record.run, "ann", ("phones", "@sw1"), 1.0, 61.2, 3),
-            {"phone001": "ok", "phone002": "failed"},
+            {"phone001": "ok", "phone002": "failed", "phone003": "left out"},
             {"phone002": "Bring packages: no room"},
         ),
     )
-    assert "2 hosts, 1 failed  phones @sw1" in fleetctl("provision", "--history").stdout
+    assert "3 hosts, 1 failed, 1 left out  phones @sw1" in fleetctl("provision", "--history").stdout
     document = json.loads(fleetctl("provision", "--history", "-o", "json").stdout)
     assert document["runs"][0]["failures"] == {"phone002": "Bring packages: no room"}
 
@@ -148,3 +149,22 @@ def test_while_one_is_at_it_the_next_is_told_who(home: Path) -> None:
         problem = fleetctl("provision", "validate").exception
     assert problem.exit_code == 5
     assert "ann" in str(problem)
+
+
+def test_a_disk_that_fills_up_meanwhile_hides_no_outcome(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def follow(_app: Any, run: Any, *_: Any) -> tuple[bool, dict[str, str]]:
+        def full(*_: Any) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(history, "write", full)
+        for name, result in (("phone001", "ok"), ("phone002", "failed")):
+            run.tracker.take(Event("runner", "p", "Bring packages", "1", name, result, "no room"))
+        return False, {}
+
+    monkeypatch.setattr(provision, "_follow", follow)
+    done = fleetctl("provision", "-o", "json")
+    assert done.return_value == 3
+    assert json.loads(done.stdout)["phones"] == {"phone001": "ok", "phone002": "failed"}
+    assert "No space left on device: not all of this run could be written down" in done.stderr

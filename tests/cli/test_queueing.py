@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fleetctl.cli import launch, stop
+from fleetctl.cli import launch, logs, stop
 from fleetctl.cli.common import App
 from fleetctl.errors import ExitCode
 from fleetctl.jobs.runs import RunFolder
-from fleetctl.rack import RackPaths
+from fleetctl.rack import InputError, RackPaths
 from fleetctl.serve.lock import serving
 from fleetctl.serve.queue import Queue
 from fleetctl.state import State
@@ -50,6 +50,15 @@ def test_a_job_is_queued_though_nobody_serves_and_that_is_said(app: App) -> None
     with Queue(app.paths.queue_db) as queue:
         (entry,) = queue.jobs()
     assert (entry.name, entry.priority, entry.least, entry.limit_seconds) == ("true-1", 3, 2, 5400)
+
+
+@pytest.mark.parametrize("words", [["true-1"], ["true-1", "-f"], []])
+def test_the_logs_of_a_job_that_waits_say_why_it_does(app: App, words: list[str]) -> None:
+    invoke(app, "--queue", "-n", "2", "--", "true")
+    with pytest.raises(InputError, match=r"true-1 has not begun, so it has said nothing: \w+"):
+        CliRunner().invoke(logs.command, words, obj=app, catch_exceptions=False)
+    with pytest.raises(InputError, match="no run"):
+        CliRunner().invoke(logs.command, ["other-1"], obj=app, catch_exceptions=False)
 
 
 def test_a_job_that_waits_is_stopped_and_programs_are_told(app: App) -> None:

@@ -11,10 +11,11 @@ from typing import Any, cast
 import pytest
 from hub import Hub
 
-from fleetctl.power.actuator import Actuator
+from fleetctl.power import battery
+from fleetctl.power.actuator import Actuator, Ran
 from fleetctl.power.errors import BusyError, LatchedError
 from fleetctl.power.outlets import LATCH_DRAIN, OFF_DRAIN, Fed, OutletPower
-from fleetctl.rack import InputError
+from fleetctl.rack import InputError, Outlet
 from fleetctl.state import State
 
 
@@ -114,6 +115,29 @@ def test_an_earlier_drain_of_its_own_outlives_a_refusal(hub: Hub, state: State) 
     assert drains(state) == {"phone003": [OFF_DRAIN]}
 
 
+def test_an_outlet_that_gives_no_power_leaves_its_phones_drained(hub: Hub, state: State) -> None:
+    asyncio.run(power(hub, state).off(["phone001", "phone003"]))
+    (hub.folder / "broken").touch()
+    on = asyncio.run(power(hub, state).on(["phone001"]))
+    assert verdicts(on) == {"phone001": "power not given", "phone002": "power not given"}
+    assert list(drains(state)) == ["phone001", "phone002", "phone003"]
+    hub.silent |= {"phone003"}
+    assert verdicts(asyncio.run(power(hub, state).on(["phone003"]))) == {"phone003": "unverified"}
+    assert "phone003" in drains(state), "nobody says that it has power"
+
+
+def test_a_silent_neighbour_does_not_keep_an_outlet_recorded_as_off(hub: Hub, state: State) -> None:
+    asyncio.run(power(hub, state).off(["phone001", "phone003"]))
+    hub.silent |= {"phone002", "phone003"}
+    on = asyncio.run(power(hub, state).on(["phone001", "phone003"]))
+    assert verdicts(on) == {
+        "phone001": "done",
+        "phone002": "unverified",
+        "phone003": "unverified",
+    }
+    assert drains(state) == {}
+
+
 def test_what_guard_has_latched_stays_off(hub: Hub, state: State) -> None:
     state.drain(["phone002"], who=LATCH_DRAIN, why="its battery had 51.0 °C", origin="check")
     for act in (power(hub, state).on, power(hub, state).cycle):
@@ -130,6 +154,56 @@ def test_cycle_gives_the_power_back_even_where_it_was_not_cut(hub: Hub, state: S
     }
     assert hub.state("b") == "on"
     assert drains(state) == {}
+
+
+@pytest.mark.parametrize("at", ["off", "looked", "on"])
+def test_a_cycle_that_is_interrupted_gives_the_power_back(
+    hub: Hub, state: State, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """At the command that switches off, while phones are asked, at the command that switches on."""
+    here = power(hub, state)
+    interrupted: list[str] = []
+    plain_switch, plain_look = Actuator.switch, battery.look
+
+    async def interrupt(point: str) -> None:
+        if point == at and not interrupted:
+            interrupted.append(point)
+            raise asyncio.CancelledError
+
+    async def switch(self: Actuator, outlet: Outlet, on: bool) -> Ran:
+        await interrupt("on" if on else "off")
+        return await plain_switch(self, outlet, on)
+
+    async def look(*given: Any) -> Any:
+        await interrupt("looked")
+        return await plain_look(*given)
+
+    monkeypatch.setattr(Actuator, "switch", switch)
+    monkeypatch.setattr(battery, "look", look)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(here.cycle(["phone001"]))
+    assert interrupted == [at]
+    assert hub.state("a") == "on"
+    assert drains(state) == {}
+
+
+def test_a_cycle_that_cannot_give_the_power_back_says_who_may_lack_it(
+    hub: Hub, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    here = power(hub, state)
+    here.say = said.append
+
+    async def look(*_: Any) -> Any:
+        (hub.folder / "broken").touch()
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(battery, "look", look)
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(here.cycle(["phone001"]))
+    assert list(drains(state)) == ["phone001", "phone002"]
+    assert "phone[001-002] may be without power" in said[-1]
+    assert "--outlet on" in said[-1]
 
 
 def test_a_phone_without_an_outlet_is_bad_input(hub: Hub, state: State) -> None:

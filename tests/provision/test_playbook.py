@@ -16,7 +16,7 @@ import pytest
 from fleetctl.errors import ExitCode
 from fleetctl.provision import history, playbook_end
 from fleetctl.provision.outcome import exit_code
-from fleetctl.provision.playbook import Playbook, Run, environment, without_secrets
+from fleetctl.provision.playbook import Log, Playbook, Run, environment, without_secrets
 from fleetctl.provision.playbook_events import Event, Tracker, parse_event
 
 SMALL = """
@@ -117,6 +117,30 @@ def test_a_run_tells_what_became_of_every_host_and_leaves_only_its_log(
     assert (small / "log.txt").stat().st_mode & 0o77 == 0
     run.close()
     assert not run.folder.exists()
+
+
+def test_a_full_disk_costs_lines_of_the_log_and_not_the_run() -> None:
+    with Path("/dev/full").open("wb", buffering=0) as file:
+        log = Log(file)
+        log.write("TASK [Bring packages]\n")
+    assert log.problem is not None
+    assert log.problem.strerror == "No space left on device"
+
+
+def test_hosts_that_a_playbook_leaves_as_they_are_are_left_out_and_not_ok(small: Path) -> None:
+    (small / "small.yml").write_text("""
+- hosts: all
+  gather_facts: false
+  tasks:
+    - name: Leave them as they are
+      ansible.builtin.set_stats: {data: {not_ready: {"a, b": "busy with run digits-7"}}}
+      run_once: true
+    - name: Fall over
+      ansible.builtin.assert: {that: "inventory_hostname != 'b'"}
+""")
+    run = play(small)
+    run.close()
+    assert run.tracker.hosts() == {"a": "left out", "b": "failed"}
 
 
 def test_the_vaults_password_is_typed_and_nowhere_written(small: Path) -> None:

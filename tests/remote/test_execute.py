@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -143,6 +146,28 @@ def test_what_a_command_leaves_behind_ends_with_it(
     scene(listen, play, "phone001")
 
 
+@pytest.mark.parametrize("how", ["its time is over", "left behind"])
+def test_process_groups_of_its_own_end_with_a_command(
+    loopback: Loopback, listen: Listen, tmp_path: Path, how: str
+) -> None:
+    stubborn, stays = tmp_path / "own group", tmp_path / "stays"
+    own = f"exec timeout 1000 sh -c 'echo $$ >\"{stubborn}\"; exec sleep 1000'"
+    away = f"setsid sh -c 'echo $$ >{stays}; exec sleep 30' >/dev/null 2>&1 &"
+    written = f'until [ -s "{stubborn}" ] && [ -s {stays} ]; do sleep 0.1; done'
+    command = f"{away} ({own}) & {written}" + ("; wait" if how == "its time is over" else "")
+
+    async def play() -> None:
+        async with loopback.fleet() as fleet:
+            outcome = (await Execution(fleet, command, 3.0).run(["phone001"]))["phone001"]
+        assert outcome.exit_code == (0 if how == "left behind" else None)
+        assert outcome.cleared
+        await until(lambda: not lives(stubborn))
+        assert lives(stays), "what setsid started is nobody's but its own"
+        os.kill(int(stays.read_text()), signal.SIGKILL)
+
+    scene(listen, play, "phone001")
+
+
 def test_a_phone_that_is_away_and_one_that_is_slow_do_not_hold_up_the_others(
     loopback: Loopback, listen: Listen
 ) -> None:
@@ -192,6 +217,18 @@ def test_of_endless_output_the_beginning_is_kept(loopback: Loopback, listen: Lis
     scene(listen, play, "phone001")
 
 
-def test_the_line_is_one_word_for_whatever_shell_logs_in() -> None:
-    line = guarded("echo 'it''s' \"$HOME\" `id`; x && y")
-    assert line.startswith("exec sh -c '")
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_command_reaches_the_phone_unchanged_whatever_shell_logs_in(shell: str) -> None:
+    command = "printf %s 'it'\"'\"'s `echo $0`' \"$HOME\" *.none \\\\ && exit 3"
+    plain = subprocess.run(["sh", "-c", command], capture_output=True, env={"HOME": "/h"})
+    guard = subprocess.Popen(
+        [shell, "-c", guarded(command)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={"HOME": "/h", "PATH": os.environ["PATH"]},
+        start_new_session=True,
+    )
+    with guard:
+        assert guard.stdout is not None
+        assert (guard.stdout.read(), guard.wait()) == (plain.stdout, plain.returncode)
+    assert plain.returncode == 3

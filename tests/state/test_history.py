@@ -162,3 +162,25 @@ def test_an_old_databases_drains_allocations_and_health_stay(tmp_path: Path) -> 
         assert known["phone002"].health == Health("OK", "", NOW)
         state.drain(["phone001"], "ann", "y", now=NOW + 1)
         assert [kind for kind, _, _ in told(state, "phone001")] == ["drained"]
+
+
+@pytest.mark.parametrize(
+    ("environment", "who"),
+    [
+        ({"LOGNAME": "root", "SUDO_USER": "ann"}, "ann"),
+        ({"LOGNAME": "root", "DOAS_USER": "bob"}, "bob"),
+        ({"LOGNAME": "root"}, "root"),
+        ({"LOGNAME": "rack", "SUDO_USER": "ann"}, "rack"),
+    ],
+)
+def test_who_became_root_for_it_is_who_did_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], who: str
+) -> None:
+    for name in ("SUDO_USER", "DOAS_USER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with State(tmp_path / "state.db") as state:
+        state.allocate("digits-1", ["phone001"])
+        (event,) = state.history("phone001")
+    assert event.who == who

@@ -166,7 +166,10 @@ def test_a_check_lifts_only_the_drain_that_it_set(state: State) -> None:
     state.drain(["phone001"], "ann", "screen broken")
     state.drain(["phone001"], "temperature", "47 degrees", "check")
     state.drain(["phone001"], "battery", "health not good", "check")
-    assert state.undrain(["phone001"], check="temperature") == []
+    lifted = state.undrain(["phone001"], check="temperature")
+    assert {name: [d.why for d in held] for name, held in lifted.items()} == {
+        "phone001": ["47 degrees"]
+    }
     left = [(drain.who, drain.origin) for drain in state.phones()["phone001"].drains]
     assert sorted(left) == [("ann", "person"), ("battery", "check")]
 
@@ -180,7 +183,10 @@ def test_a_check_called_like_a_person_leaves_the_persons_drain(state: State) -> 
 def test_a_person_lifts_every_drain(state: State) -> None:
     state.drain(["phone001", "phone002"], "ann", "screen broken")
     state.drain(["phone001"], "battery", "health not good", "check")
-    assert state.undrain(["phone001"]) == ["phone001"]
+    lifted = state.undrain(["phone001", "phone003"])
+    assert {name: {d.by for d in held} for name, held in lifted.items()} == {
+        "phone001": {"ann", "check battery"}
+    }
     assert state.groups()["drained"] == ["phone002"]
 
 

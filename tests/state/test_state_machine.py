@@ -87,7 +87,9 @@ class Fleet(RuleBasedStateMachine):
 
     @rule(phone=phones)
     def person_undrains(self, phone: str) -> None:
-        assert self.state.undrain([phone], now=self.now) == [phone]
+        held = set(self.holding(phone))
+        lifted = self.state.undrain([phone], now=self.now)
+        assert {(name, d.origin, d.who) for name, ds in lifted.items() for d in ds} == held
         self.drains = {key: end for key, end in self.drains.items() if key[0] != phone}
 
     @rule(phone=phones, check=checks)

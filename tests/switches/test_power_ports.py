@@ -297,6 +297,15 @@ def test_a_switch_that_cannot_say_how_its_ports_are_is_to_be_looked_at(
         assert state.phones()["phone001"].drains, "nobody may use it until that is known"
 
 
+def test_a_session_that_breaks_before_anything_is_typed_drains_nobody(
+    desk: Callable[..., Desk],
+) -> None:
+    here = desk(fault="drop", fault_at="^show running-config")
+    here.power("phone001", "--port", "off", code=1)
+    with here.state() as state:
+        assert state.groups()["drained"] == []
+
+
 def test_a_session_that_breaks_at_a_port_is_taken_up_again_to_undo_it(
     desk: Callable[..., Desk],
 ) -> None:
