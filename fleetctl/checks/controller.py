@@ -196,7 +196,7 @@ def services_host(facts: ControllerFacts, _: Rack) -> Result:
 def services(facts: ControllerFacts, _: Rack) -> Result:
     """What the services host shall do, it does."""
     if facts.services_problem or not facts.units:
-        return Result("UNKNOWN", "not asked")
+        return Result("UNKNOWN", "not asked", ordinary=bool(facts.services_problem))
     idle = {unit: word for unit, word in facts.units.items() if word != "active"}
     if idle:
         said = ", ".join(f"{unit} is {word or 'unknown'}" for unit, word in idle.items())

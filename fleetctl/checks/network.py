@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetctl.checks.answer import PhoneFacts, unknown
+from fleetctl.checks.answer import NOT_ASKED, PhoneFacts, unknown
 from fleetctl.checks.links import MANY_FLAPS
 from fleetctl.checks.registry import Result, check
 from fleetctl.rack import Rack
@@ -16,7 +16,7 @@ def reachable(facts: PhoneFacts, _: Rack) -> Result:
     if facts.reached:
         return Result("OK", "answers")
     if facts.fault is Fault.HOST_KEY_CHANGED:
-        return Result("UNKNOWN", "nobody can tell whether it answers")
+        return Result("UNKNOWN", "nobody can tell whether it answers", ordinary=True)
     return Result("CRITICAL", facts.problem or "no answer")
 
 
@@ -25,7 +25,7 @@ def host_key(facts: PhoneFacts, _: Rack) -> Result:
     """Who answers proves to be the phone that was enrolled under this name."""
     if facts.fault is Fault.HOST_KEY_CHANGED:
         return Result("CRITICAL", facts.problem or "another host key")
-    return Result("OK", "its own host key") if facts.reached else Result("UNKNOWN", "not asked")
+    return Result("OK", "its own host key") if facts.reached else NOT_ASKED
 
 
 @check(name="name", scope="phone", cure="bring it its own with site.yml -l NAME")
@@ -90,6 +90,8 @@ def revocations(facts: PhoneFacts, _: Rack) -> Result:
             "not read sshd_config.d/phonerack.conf first",
         )
     seen, wanted = facts.revocations, facts.wanted_revocations
+    if wanted is None:
+        return Result("UNKNOWN", "which keys the rack has revoked cannot be read", ordinary=True)
     if (seen or 0) < wanted:
         has = "none" if seen is None else f"version {seen}"
         return Result("CRITICAL", f"its list of revoked keys is {has}, the rack's version {wanted}")

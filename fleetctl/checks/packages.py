@@ -176,7 +176,7 @@ def snapshot(facts: PackageFacts, _: Rack) -> Result:
 def versions(facts: PackageFacts, rack: Rack) -> Result:
     """Every package has the snapshot's version; one line a difference."""
     if facts.problem:
-        return Result("UNKNOWN", "not asked")
+        return Result("UNKNOWN", "not asked", ordinary=True)
     found = differences(facts, rack)
     if found:
         return Result("WARN", "\n".join(map(str, found)))

@@ -108,7 +108,12 @@ def _print_json(app: App, outcomes: list[Outcome]) -> None:
             "groups": app.rack.groups,
             "ring": app.rack.ring(),
             "checks": [
-                {"name": outcome.check.name, **asdict(outcome.result)} for outcome in outcomes
+                {
+                    "name": outcome.check.name,
+                    "status": outcome.result.status,
+                    "message": outcome.result.message,
+                }
+                for outcome in outcomes
             ],
         }
     )

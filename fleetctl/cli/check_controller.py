@@ -96,7 +96,13 @@ def look_at_controller(app: App) -> list[Outcome]:
 
 def outcomes_json(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     return [
-        {"name": one.check.name, **asdict(one.result), "cure": one.check.cure} for one in outcomes
+        {
+            "name": one.check.name,
+            "status": one.result.status,
+            "message": one.result.message,
+            "cure": one.check.cure,
+        }
+        for one in outcomes
     ]
 
 

@@ -56,10 +56,17 @@ class App:
         node_set = ",".join(node_sets)
         if not node_set:
             return list(self.rack.phones)
-        names = self.rack.select(node_set, self.groups())
+        names = self.rack.select(node_set, self._groups_of(node_set))
         if not names:
             raise click.UsageError(f"{node_set} is an empty node set: no phone is in it now.")
         return names
+
+    def _groups_of(self, node_set: str) -> dict[str, list[str]]:
+        """The state is asked for groups of its own only: phones that are named can be looked at
+        though it cannot be read."""
+        from fleetctl.rack.nodesets import groups_in
+
+        return {} if self.rack.groups.keys() >= set(groups_in(node_set)) else self.groups()
 
     def groups(self) -> dict[str, list[str]]:
         """The groups of phones beside those of the rack file."""

@@ -16,7 +16,7 @@ _MOST_NAMES = 10_000
 
 def resolve(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> list[str]:
     """Members of `node_set`, in the order of `names`. Raises RackError for unknown ones."""
-    for group in re.findall(r"@([\w.-]+)", node_set):
+    for group in groups_in(node_set):
         if group not in groups:
             raise RackError(f"no group `@{group}` in this rack; {did_you_mean(group, groups)}")
     chosen = set(_parse(node_set, names, groups))
@@ -28,6 +28,11 @@ def resolve(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[s
             + did_you_mean(unknown[0], names)
         )
     return [name for name in names if name in chosen]
+
+
+def groups_in(node_set: str) -> list[str]:
+    """The groups that are named in it."""
+    return re.findall(r"@([\w.-]+)", node_set)
 
 
 def fold(names: Iterable[str]) -> str:
