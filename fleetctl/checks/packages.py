@@ -19,6 +19,7 @@ from fleetctl.rack.variables import TERMUX_PREFIX, phone_packages
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet
     from fleetctl.remote import Result as Answer
+    from fleetctl.state import State
 
 PROBE = (
     f"cat {TERMUX_PREFIX}/etc/phonerack/snapshot 2>/dev/null || echo; "
@@ -48,6 +49,9 @@ class PackageFacts:
     name: str
     problem: str | None = None
     reached: bool = True
+    """Whether it could be asked."""
+    answered: bool | None = True
+    """Whether it answered at all, be it only to refuse; None if nobody can tell."""
     snapshot: str | None = None
     """The one that the phone stands on; None: on none, or between two."""
     versions: Versions = field(default_factory=dict)
@@ -94,7 +98,8 @@ async def gather(
 def read(name: str, answer: Answer) -> PackageFacts:
     """Facts from the probe's answer."""
     if answer.error is not None:
-        return PackageFacts(name, problem=str(answer.error), reached=False)
+        error = answer.error
+        return PackageFacts(name, problem=str(error), reached=False, answered=error.reached)
     snapshot, _, listing = answer.stdout.partition("\n")
     versions: dict[tuple[str, str], str] = {}
     half = []
@@ -110,6 +115,15 @@ def read(name: str, answer: Answer) -> PackageFacts:
         return PackageFacts(name, problem=f"{answer.failure(name)}: its dpkg does not answer")
     return PackageFacts(
         name, snapshot=snapshot.strip() or None, versions=versions, half=tuple(sorted(half))
+    )
+
+
+def keep_contact(state: State, found: Mapping[str, PackageFacts]) -> None:
+    """Note who answered. Raises StateError."""
+    answered = {name: facts.answered for name, facts in found.items()}
+    state.record_contact(
+        {name: yes for name, yes in answered.items() if yes is not None},
+        why={name: facts.problem for name, facts in found.items()},
     )
 
 

@@ -64,7 +64,7 @@ def check_packages(app: App, nodes: tuple[str, ...], output: str) -> int:
     """
     from fleetctl.cli.check_packages import check
 
-    return check(app, app.select(nodes), output)
+    return check(app, app.select_enrolled(nodes or ("@phones",)), output)
 
 
 @command.command("rack")

@@ -59,7 +59,7 @@ def check_phones(
         from fleetctl.cli.bundle import refuse_bundle
 
         refuse_bundle(bundle)
-    with held_for_check(app, _enrolled(app, nodes), level) as free:
+    with held_for_check(app, app.select_enrolled(nodes), level) as free:
         facts = asyncio.run(_ask(app, free, level))
         doors, moved = asyncio.run(_look_elsewhere(app, facts))
         facts |= moved
@@ -81,21 +81,6 @@ def check_phones(
         ctx.exit(ExitCode.NONE_REACHABLE)
     if failed:
         ctx.exit(ExitCode.SOME_PHONES_FAILED)
-
-
-def _enrolled(app: App, nodes: tuple[str, ...]) -> list[str]:
-    """Raises InputError for places that are all empty: nothing would be looked at."""
-    from fleetctl.rack import InputError
-    from fleetctl.rack.nodesets import fold
-
-    chosen = app.select(nodes)
-    names = [name for name in chosen if app.rack.phones[name].enrolled]
-    if empty := [name for name in chosen if name not in names]:
-        said = f"{fold(empty)}: no phone is enrolled there"
-        if not names:
-            raise InputError(f"{said}; `fleetctl enroll` one first")
-        click.echo(f"{said}, left out", err=True)
-    return names
 
 
 def _bundle(app: App, path: Path, outcomes: Mapping[str, list[Outcome]]) -> None:

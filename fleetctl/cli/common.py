@@ -61,6 +61,23 @@ class App:
             raise click.UsageError(f"{node_set} is an empty node set: no phone is in it now.")
         return names
 
+    def select_enrolled(self, node_sets: Iterable[str]) -> list[str]:
+        """`select` for commands that look at phones: places without one are named and left out.
+
+        Raises InputError for places that are all empty: nothing would be looked at.
+        """
+        from fleetctl.rack import InputError
+        from fleetctl.rack.nodesets import fold
+
+        chosen = self.select(node_sets)
+        names = [name for name in chosen if self.rack.phones[name].enrolled]
+        if empty := [name for name in chosen if name not in names]:
+            said = f"{fold(empty)}: no phone is enrolled there"
+            if not names:
+                raise InputError(f"{said}; `fleetctl enroll` one first")
+            click.echo(f"{said}, left out", err=True)
+        return names
+
     def _groups_of(self, node_set: str) -> dict[str, list[str]]:
         """The state is asked for groups of its own only: phones that are named can be looked at
         though it cannot be read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fleetctl.checks import doors, phone
+from fleetctl.checks import packages as package_checks
 from fleetctl.checks.answer import PhoneFacts
+from fleetctl.checks.packages import PackageFacts
 from fleetctl.checks.readings import Readings
 from fleetctl.cli.main import cli
 from fleetctl.jobs.runs import RunFolder
+from fleetctl.rack import Network, Rack
+from fleetctl.rack.variables import phone_packages
 from fleetctl.remote import Fault
 from fleetctl.state import State, StateError, last_failed
 
@@ -32,6 +37,10 @@ phones:
   phone003: {serial: R58M0003}
 """
 WELL = Readings(None, 30.0, 0.5, plugged=True, battery_health="good")
+ALL_PACKAGES = {
+    (spec.partition("=")[0], "all"): spec.partition("=")[2].rstrip("*") or "1"
+    for spec in phone_packages(Rack("home", Network(IPv4Network("192.0.2.0/24"), "wifi"), {}))
+}
 NAMES = ("phone001", "phone002", "phone003")
 
 
@@ -153,6 +162,43 @@ def test_a_check_of_phones_that_are_all_at_work_is_held_by_their_runs(
     done = check("phone001", "--level", "2")
     assert code(done) == 5
     assert "phone001 by run digits-1" in str(done.exception)
+
+
+# --- packages -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def packages(told: dict[str, PhoneFacts], monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Whom `check packages` asks; phone003 does not answer."""
+    asked: list[str] = []
+
+    async def gather(_fleet: Any, names: list[str], _snapshot: Any) -> dict[str, PackageFacts]:
+        asked.extend(names)
+        away = PackageFacts("phone003", "phone003 is away", reached=False, answered=False)
+        return {
+            name: away if name == "phone003" else PackageFacts(name, versions=ALL_PACKAGES)
+            for name in names
+        }
+
+    monkeypatch.setattr(package_checks, "gather", gather)
+    return asked
+
+
+def test_packages_of_empty_places_are_not_asked_for(packages: list[str], tmp_path: Path) -> None:
+    assert code(check("packages")) == 3
+    assert packages == list(NAMES)
+    assert code(check("packages", "phone004")) == 2
+    last = last_failed.read(home(tmp_path) / "last_failed.json")
+    assert last is not None
+    assert (last.command, last.phones) == ("check packages", ("phone003",))
+
+
+def test_what_is_known_of_packages_is_said_though_the_state_is_full(
+    packages: list[str], full: None
+) -> None:
+    done = check("packages")
+    assert code(done) == 1
+    assert "phone003 is away" in done.stdout
 
 
 # --- the state cannot be used --------------------------------------------------------------------
