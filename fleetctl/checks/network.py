@@ -7,6 +7,7 @@ from fleetctl.checks.links import MANY_FLAPS
 from fleetctl.checks.registry import Result, check
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
+from fleetctl.rack.variables import watched_switches
 from fleetctl.remote.faults import Fault
 
 
@@ -129,12 +130,20 @@ def neighbours(facts: PhoneFacts, rack: Rack) -> Result:
     scope="phone",
     cure="see PhoneLinkFlaps and PhoneLinkSlow in docs/runbooks/switches.md",
 )
-def link(facts: PhoneFacts, _: Rack) -> Result:
+def link(facts: PhoneFacts, rack: Rack) -> Result:
     """Its link to the switch stays up, at full speed, and carries no damaged frames."""
+    if facts.link is None and rack.phones[facts.name].switch in watched_switches(rack):
+        return Result(
+            "UNKNOWN",
+            "nothing is recorded of its link, though its switch is watched: "
+            "see `fleetctl check controller`",
+        )
     if facts.link is None:
         return Result("OK", "no switch is watched that could tell of its link")
     if facts.link.flaps >= MANY_FLAPS:
         return Result("CRITICAL", facts.link.trouble)
     if facts.link.trouble:
         return Result("WARN", facts.link.trouble)
+    if facts.link.speed_bytes is None:
+        return Result("UNKNOWN", "its switch does not tell how fast its link is", ordinary=True)
     return Result("OK", "its link is up and clean")

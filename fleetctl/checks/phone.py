@@ -28,6 +28,9 @@ CHECKED_BY = (network, software, hardware, deep)
 
 PROBE = Path(__file__).with_name("phone_probe.py")
 
+LINKS_LIMIT_SECONDS = 3.0
+"""No launch waits longer for a Prometheus that hangs."""
+
 PROBE_LIMIT_SECONDS = 60.0
 """A first import of torch from cold flash, on a phone that others keep busy."""
 
@@ -48,7 +51,7 @@ async def gather(
     """
     order = list(names)
     program = PROBE.read_text()
-    recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", 1.0))
+    recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", LINKS_LIMIT_SECONDS))
     words = ("stamp",) if keep_stamp else ()
     command = kept_code.command("preflight", program, *words, keep=keep_stamp)
 

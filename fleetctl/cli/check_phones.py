@@ -15,7 +15,12 @@ from fleetctl.errors import ExitCode
 if TYPE_CHECKING:
     from fleetctl.checks.phone import PhoneFacts
     from fleetctl.checks.registry import Outcome
+    from fleetctl.rack import Rack
+    from fleetctl.state import PhoneFacts as Known
     from fleetctl.state import StateError
+
+FEW = 5
+"""So many phones at least are held against each other for releases and versions."""
 
 
 @click.command("check")
@@ -109,16 +114,23 @@ async def _ask(app: App, names: list[str], level: int) -> dict[str, PhoneFacts]:
     from fleetctl.state import StateError
 
     console = progress()
+    known: dict[str, Known] = {}
     holders: dict[str, str | None] | None
     try:
-        holders = {name: known.run for name, known in app.state.phones().items()}
+        known = app.state.phones()
+        holders = {name: each.run for name, each in known.items()}
         wanted = app.state.wanted_revocations()
     except StateError:
         holders, wanted = None, 0
     async with Fleet(app.rack, app.paths) as fleet:
         facts = await phone.gather(
-            fleet, app.rack, names, holders=holders, wanted_revocations=wanted
+            fleet,
+            app.rack,
+            [*names, *_witnesses(app.rack, names, known)],
+            holders=holders,
+            wanted_revocations=wanted,
         )
+        facts = {name: replace(facts[name], together=frozenset(names)) for name in names}
         if holders is None:  # whose processes and which keys they are, nobody can tell
             facts = {
                 name: replace(found, strays={}, wanted_revocations=None)
@@ -128,6 +140,13 @@ async def _ask(app: App, names: list[str], level: int) -> dict[str, PhoneFacts]:
             look = DeepLook(fleet, app.rack, lambda text: console.print(text, markup=False))
             facts = await look.gather(facts, level)
     return facts
+
+
+def _witnesses(rack: Rack, names: list[str], known: Mapping[str, Known]) -> list[str]:
+    """Others beside a few phones, which would have what most have by having it themselves."""
+    others = (name for name in rack.enrolled if name not in names)
+    there = [name for name in others if name not in known or not known[name].contact.missed_since]
+    return there[: max(0, FEW - len(names))]
 
 
 async def _look_elsewhere(

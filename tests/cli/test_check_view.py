@@ -134,6 +134,23 @@ def test_a_phone_that_has_no_exporter_is_good(told: dict[str, PhoneFacts]) -> No
     assert (code(done), "UNKNOWN" in done.stdout) == (0, False)
 
 
+def test_a_phone_is_held_against_others_for_its_release_though_it_is_checked_alone(
+    told: dict[str, PhoneFacts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told["phone003"] = facts("phone003", release="0.0.9+1", neighbours={"phone003": "192.0.2.22"})
+
+    async def gather(_fleet: Any, _rack: Any, names: Any, **_: Any) -> dict[str, PhoneFacts]:
+        return phone.with_common_versions({name: told[name] for name in names})
+
+    monkeypatch.setattr(phone, "gather", gather)
+    done = check("phone003")
+    assert code(done) == 3
+    assert "CRITICAL phone003: has release 0.0.9+1, most phones have 0.1.0+1" in done.stdout
+    # It shall not train with those, so that it does not know them is no reason to refuse it.
+    assert "WARN     phone003: it does not know phone[001-002]" in done.stdout
+    assert "0 of 1 phones" in done.stderr
+
+
 def test_phones_that_failed_are_the_last_failed(
     told: dict[str, PhoneFacts], tmp_path: Path
 ) -> None:
