@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -211,14 +212,13 @@ class Finding:
     said: str
 
     def __str__(self) -> str:
-        # Faults of the connection name their phone themselves.
         named = len(self.phones) == 1 and self.said.startswith(f"{self.phones[0]} ")
         return self.said if named else f"{fold(self.phones)}: {self.said}"
 
 
 def findings(outcomes: Mapping[str, Iterable[Outcome]]) -> list[Finding]:
     """All that is not OK, by check, phones with the same trouble together."""
-    phones: dict[tuple[str, str], list[str]] = {}
+    phones: dict[tuple[str, str], dict[str, str]] = {}
     by_name: dict[str, Check] = {}
     for name, found in outcomes.items():
         for outcome in found:
@@ -226,8 +226,13 @@ def findings(outcomes: Mapping[str, Iterable[Outcome]]) -> list[Finding]:
             if outcome.result.status == "OK" or outcome.result.message == "not asked":
                 continue
             for line in outcome.result.message.splitlines():
-                said = line.removeprefix(f"{name}: ")
-                phones.setdefault((outcome.check.name, said), []).append(name)
+                # Faults of the connection name their phone themselves, with its address.
+                said = re.sub(rf"^{re.escape(name)}(:| \([\d.]+\)) ", "", line)
+                own = line.removeprefix(f"{name}: ")
+                phones.setdefault((outcome.check.name, said), {})[name] = own
     order = list(by_name)
     rows = sorted(phones.items(), key=lambda row: (order.index(row[0][0]), row[0][1]))
-    return [Finding(by_name[each], tuple(names), said) for (each, said), names in rows]
+    return [
+        Finding(by_name[each], tuple(own), said if len(own) > 1 else next(iter(own.values())))
+        for (each, said), own in rows
+    ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fleetctl.checks.phone import folded
+from fleetctl.checks.phone import folded, sentence
 from fleetctl.cli.check_controller import outcomes_json
-from fleetctl.rack.nodesets import fold
+from fleetctl.rack.nodesets import fold, fold_sentences
 
 if TYPE_CHECKING:
     from fleetctl.checks.registry import Outcome
@@ -63,14 +63,18 @@ def _any_critical(found: Iterable[Outcome]) -> bool:
 
 def _missed(outcomes: Outcomes) -> list[str]:
     """What was not found out; where several checks miss the same, another one has the cure."""
-    phones: dict[tuple[str, str], list[str]] = {}
-    for name, found in outcomes.items():
-        by_message: dict[str, list[Outcome]] = {}
-        for one in found:
-            if one.result.missed:
-                by_message.setdefault(one.result.message, []).append(one)
-        for message, same in by_message.items():
-            checks = ", ".join(one.check.name for one in same)
-            key = (f"{checks}: {message}", "") if same[1:] else (message, f"; {same[0].check.cure}")
-            phones.setdefault(key, []).append(name)
-    return [f"{fold(names)}: {said}{cure}" for (said, cure), names in phones.items()]
+    return fold_sentences(
+        (name, said) for name, found in outcomes.items() for said in _missed_of(name, found)
+    )
+
+
+def _missed_of(name: str, found: Iterable[Outcome]) -> Iterator[str]:
+    by_message: dict[str, list[Outcome]] = {}
+    for one in found:
+        if one.result.missed:
+            by_message.setdefault(one.result.message, []).append(one)
+    for message, same in by_message.items():
+        if len(same) == 1:
+            yield sentence(name, message, same[0].check.cure)
+        else:
+            yield f"{name}: {', '.join(one.check.name for one in same)}: {message}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -30,11 +29,6 @@ _STORIES: tuple[tuple[EventKind, ...], ...] = (
 KEPT_EVENTS = 150
 """So many of each of a phone's stories; older ones go when newer ones of the same come: a link that
 comes and goes all night does not wash away why somebody drained the phone."""
-
-_MEASURED = re.compile(
-    r"(?<![\w.-])\d+(\.\d+)?"
-    r"(?= ?(°C|%|(s|MiB|Mb/s|of|a core|child|processes|times|damaged|frames)\b))"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +68,6 @@ def read(database: sqlite3.Connection, phone: str) -> list[Event]:
 
 def _story(kind: EventKind) -> tuple[EventKind, ...]:
     return next(story for story in _STORIES if kind in story)
-
-
-def same(one: str, other: str) -> bool:
-    """Whether two messages differ in what was measured only: every look measures anew."""
-    return _MEASURED.sub("", one) == _MEASURED.sub("", other)
 
 
 def moment_text(moment: float) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fleetctl.rack.nodesets import same
 from fleetctl.state import history, rows
 from fleetctl.state.database import Database
 from fleetctl.state.errors import Drained, Held
@@ -82,7 +83,7 @@ class State:
                 drain = Drain(who, why, origin, moment, end)
                 rows.put(database, "drains", phone, who, origin, why, moment, end)
                 # A check that finds the same again is no news; what a person does is.
-                if origin == "check" and any(history.same(d.why, why) for d in own):
+                if origin == "check" and any(same(d.why, why) for d in own):
                     continue
                 told = why if end is None else f"{why} (until {history.moment_text(end)})"
                 history.note(database, [Event(phone, moment, "drained", drain.by, told)])
@@ -139,7 +140,7 @@ class State:
                 if (
                     known is None
                     or known.status != found.status
-                    or not history.same(known.message, found.message)
+                    or not same(known.message, found.message)
                 ):
                     told = f"{found.status}: {found.message}" if found.message else found.status
                     history.note(database, [Event(phone, found.time, "health", who, told)])

@@ -94,6 +94,13 @@ def test_a_phone_that_is_not_reached_is_unknown_and_not_different() -> None:
     assert line.startswith("phone001 (10.1.0.11) is unreachable")
 
 
+def test_a_switch_that_is_off_is_one_line() -> None:
+    gone = [(f"phone00{n}", f"10.1.0.1{n}") for n in (1, 3, 7)]
+    answers = {n: Result(None, error=unreachable(n, at, "no route")) for n, at in gone}
+    (line,) = said(*(read(name, answer) for name, answer in answers.items()))
+    assert line.startswith("phone[001,003,007]: is unreachable: no route")
+
+
 def test_only_a_phone_that_is_silent_is_noted_as_lost(tmp_path: Path) -> None:
     faults = {
         "phone001": unreachable("phone001", "10.1.0.11", "no answer"),

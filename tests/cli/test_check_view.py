@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tarfile
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Network, Rack
 from fleetctl.rack.variables import phone_packages
 from fleetctl.remote import Fault
+from fleetctl.remote.faults import unreachable
 from fleetctl.state import State, StateError, last_failed
 
 RACK = """
@@ -149,6 +151,24 @@ def test_a_phone_is_held_against_others_for_its_release_though_it_is_checked_alo
     # It shall not train with those, so that it does not know them is no reason to refuse it.
     assert "WARN     phone003: it does not know phone[001-002]" in done.stdout
     assert "0 of 1 phones" in done.stderr
+
+
+def test_a_night_with_a_dead_switch_and_no_fan_is_told_in_two_lines(
+    told: dict[str, PhoneFacts],
+) -> None:
+    for name, celsius in (("phone001", 46.0), ("phone002", 51.0), ("phone003", 49.0)):
+        told[name] = facts(name, readings=replace(WELL, temperature_celsius=celsius))
+    hot = check().stdout.splitlines()
+    assert len(hot) == 1
+    assert hot[0].startswith(
+        "CRITICAL phone[001-003]: its battery has 46 to 51 °C, the limit is 45 °C; let it cool"
+    )
+    for name, found in told.items():
+        why = str(unreachable(name, found.address, "no route"))
+        told[name] = facts(name, reached=False, answered=False, problem=why)
+    gone = check().stdout.splitlines()
+    assert len(gone) == 1
+    assert gone[0].startswith("CRITICAL phone[001-003] is unreachable: no route")
 
 
 def test_phones_that_failed_are_the_last_failed(
