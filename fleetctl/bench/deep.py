@@ -31,6 +31,15 @@ _LOOK_LIMIT_SECONDS = 30.0
 _SPARE_SECONDS = 120.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The JSON of one of our programs, empty where it did not say any; `lost`: how the phone that
+    should have run it was lost."""
+
+    said: Mapping[str, Any]
+    lost: str | None = None
+
+
 @dataclass
 class DeepLook:
     """Looks at phones for longer than a launch would wait; `say` gets progress."""
@@ -41,7 +50,7 @@ class DeepLook:
 
     async def gather(self, facts: Mapping[str, PhoneFacts], level: int) -> dict[str, PhoneFacts]:
         """`facts` with what `level` adds, for the phones that answered the probe."""
-        names = [name for name, found in facts.items() if not found.problem]
+        names = [name for name, each in facts.items() if not each.problem]
         found = dict.fromkeys(names, DeepFacts())
         if level >= 2 and names:
             self.say(f"asking {len(names)} phones what they are, and how packets reach them")
@@ -50,7 +59,7 @@ class DeepLook:
             await self._goodput(found)
             await self._burn(found, facts)
         return {
-            name: replace(each, deep=found[name]) if name in found else each
+            name: _with_deep(each, found[name]) if name in found else each
             for name, each in facts.items()
         }
 
@@ -69,13 +78,15 @@ class DeepLook:
                 found[name],
                 said=said.get(name),
                 mtu_problem=problems.get(name, "") if name in next_of else None,
-                **{key: looks[name].get(key) for key in ("loss_ratio", "wake_lock")},
+                look_lost=looks[name].lost,
+                **{key: looks[name].said.get(key) for key in ("loss_ratio", "wake_lock")},
             )
 
     async def _goodput(self, found: dict[str, DeepFacts]) -> None:
         """Twice with another partner each, so that a slow one is not taken for its partner."""
         network = Network(self.rack, self.fleet, self.say)
         best: dict[str, float] = {}
+        problems: dict[str, str] = {}
         ring = [pair.sender for pair in ring_pairs(self.rack, found)]
         turned = [Pair(pair.receiver, pair.sender) for pair in disjoint_pairs(self.rack, found)]
         for pairs in (turned, [Pair(a, b) for a, b in zip(ring[::2], ring[1::2], strict=False)]):
@@ -83,8 +94,12 @@ class DeepLook:
                 for name in (flow.pair.sender, flow.pair.receiver):
                     if flow.goodput_mbits is not None:
                         best[name] = max(best.get(name, 0.0), flow.goodput_mbits)
-        for name, mbits in best.items():
-            found[name] = replace(found[name], goodput_mbits=mbits)
+                    elif flow.problem:
+                        problems[name] = flow.problem
+        for name in (*best, *problems):
+            found[name] = replace(
+                found[name], goodput_mbits=best.get(name), goodput_problem=problems.get(name)
+            )
 
     async def _burn(self, found: dict[str, DeepFacts], facts: Mapping[str, PhoneFacts]) -> None:
         limits = self.rack.thresholds
@@ -103,9 +118,10 @@ class DeepLook:
         for name, answer in answers.items():
             found[name] = replace(
                 found[name],
-                sustained_ratio=answer.get("sustained_ratio"),
-                burn_celsius=answer.get("celsius"),
-                burn_problem=answer.get("problem"),
+                sustained_ratio=answer.said.get("sustained_ratio"),
+                burn_celsius=answer.said.get("celsius"),
+                burn_problem=answer.said.get("problem"),
+                burn_lost=answer.lost,
             )
 
     async def _each(
@@ -114,11 +130,11 @@ class DeepLook:
         program: str,
         words: Callable[[str], Sequence[str]],
         limit_seconds: float = _LOOK_LIMIT_SECONDS,
-    ) -> dict[str, dict[str, Any]]:
-        """Run one of our programs on each phone; its JSON, empty where it did not say any."""
+    ) -> dict[str, _Answer]:
+        """Run one of our programs on each phone."""
         code = Path(program).read_text()
 
-        async def one(name: str) -> dict[str, Any]:
+        async def one(name: str) -> _Answer:
             line = [f"{TERMUX_PREFIX}/bin/python", "-", *words(name)]
             told = await self.fleet.run_on(
                 name, shlex.join(line), stdin=code, timeout_seconds=limit_seconds
@@ -129,7 +145,15 @@ class DeepLook:
                 answer = {}
             if not told.ok:
                 self.say(told.failure(name))
-            return answer if isinstance(answer, dict) else {}
+            gone = told.error is not None and told.error.reached is False
+            lost = str(told.error) if gone else None
+            return _Answer(answer if isinstance(answer, dict) else {}, lost)
 
         answers = await asyncio.gather(*(one(name) for name in names))
         return dict(zip(names, answers, strict=True))
+
+
+def _with_deep(facts: PhoneFacts, deep: DeepFacts) -> PhoneFacts:
+    """Of a phone that was lost meanwhile nobody shall say that it answers."""
+    lost = deep.burn_lost or deep.look_lost
+    return replace(facts, deep=deep, answered=False if lost else facts.answered)

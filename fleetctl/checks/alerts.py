@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -81,5 +82,5 @@ def _get(url: str, limit_seconds: float) -> Any:
     try:
         with direct.open(url, timeout=limit_seconds) as answer:
             return json.loads(answer.read(_MOST_BYTES))
-    except (OSError, ValueError):
+    except (OSError, http.client.HTTPException, ValueError):
         return None

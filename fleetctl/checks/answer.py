@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from fleetctl.remote import Result as Answer
 
 
+NOT_ASKED = Result("UNKNOWN", "not asked", ordinary=True)
+"""Another check says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeepFacts:
     """What the checks of level 2 and 3 found out; None where they were not asked or cannot tell.
 
-    `mtu_problem` and `burn_problem` are empty where all is well.
+    `mtu_problem` and `burn_problem` are empty where all is well. `look_lost` and `burn_lost`: how
+    the phone was lost meanwhile, though it had answered.
     """
 
     said: Mapping[str, Any] | None = None
@@ -29,12 +34,16 @@ class DeepFacts:
     loss_ratio: float | None = None
     goodput_mbits: float | None = None
     """Of the better of its two flows in the ring."""
+    goodput_problem: str | None = None
+    """Why it could not be measured; None where there was nobody to measure it with."""
     wake_lock: bool | None = None
     sustained_ratio: float | None = None
     """Speed at the end of the burn-in against that of its beginning."""
     burn_celsius: float | None = None
     """The highest temperature meanwhile."""
     burn_problem: str | None = None
+    look_lost: str | None = None
+    burn_lost: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +87,8 @@ class PhoneFacts:
     strays: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Run -> processes here, for runs that do not hold this phone."""
     revocations: int | None = None
-    wanted_revocations: int = 0
-    """Versions of the list of revoked keys: the phone's, and the rack's."""
+    wanted_revocations: int | None = 0
+    """Versions of the list of revoked keys: the phone's, and the rack's; None is unknown."""
     void_rules: Sequence[str] = ()
     """What its sshd goes by otherwise than the rack says, as the names of settings."""
     neighbours: Mapping[str, str] | None = None
@@ -151,4 +160,4 @@ def _version(manifest: str | None) -> str | None:
 
 def unknown(facts: PhoneFacts) -> Result | None:
     """The answer of every further check on a phone that said nothing."""
-    return Result("UNKNOWN", "not asked") if facts.problem else None
+    return NOT_ASKED if facts.problem else None

@@ -27,6 +27,25 @@ class Interface:
 
 
 @dataclass(frozen=True, slots=True)
+class Guarding:
+    """`watches`: a guard is there, and decides. `silent_seconds`: since it last decided; None if it
+    never has."""
+
+    watches: bool
+    silent_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """`by`: who serves the rack; None if nobody does. `installed`: as a service, which should."""
+
+    by: str | None
+    waiting: int = 0
+    """So many jobs wait for somebody who starts them."""
+    installed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ControllerFacts:
     """What was found here and on the services host. None is unknown; an empty text is "well"."""
 
@@ -45,7 +64,7 @@ class ControllerFacts:
     """The services host's clock against this one."""
     services_problem: str | None = None
     """Why the services host cannot be asked."""
-    units: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] | None = None
     """systemd's word (`active`, `failed`, …) by unit on the services host."""
     snapshot: str | None = None
     """The rack's snapshot of packages; None where there was no mirror yet."""
@@ -53,6 +72,9 @@ class ControllerFacts:
     prometheus_problem: str | None = None
     watched: int | None = None
     """Phones that Prometheus looks at."""
+    alertmanager_problem: str | None = None
+    guard: Guarding | None = None
+    serve: Serving | None = None
     tools: Mapping[str, str | None] = field(default_factory=dict)
     """Version by program; None where it is missing."""
     drift: Mapping[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -195,8 +217,12 @@ def services_host(facts: ControllerFacts, _: Rack) -> Result:
 )
 def services(facts: ControllerFacts, _: Rack) -> Result:
     """What the services host shall do, it does."""
-    if facts.services_problem or not facts.units:
-        return Result("UNKNOWN", "not asked")
+    if facts.services_problem:
+        return Result("UNKNOWN", "not asked", ordinary=True)
+    if facts.units is None:
+        return Result("UNKNOWN", "the services host does not tell of its services")
+    if not facts.units:
+        return Result("OK", "this rack has no services there")
     idle = {unit: word for unit, word in facts.units.items() if word != "active"}
     if idle:
         said = ", ".join(f"{unit} is {word or 'unknown'}" for unit, word in idle.items())
@@ -223,6 +249,55 @@ def prometheus(facts: ControllerFacts, rack: Rack) -> Result:
     if facts.watched is not None and facts.watched < phones:
         return Result("WARN", f"Prometheus looks at {facts.watched} of {phones} phones")
     return Result("OK", f"Prometheus looks at {facts.watched} phones")
+
+
+@check(name="alertmanager", scope="controller", cure="run site.yml -t monitoring")
+def alertmanager(facts: ControllerFacts, _: Rack) -> Result:
+    """Somebody passes on what Prometheus warns of."""
+    if facts.alertmanager_problem:
+        return Result("WARN", facts.alertmanager_problem)
+    return Result("OK", "Alertmanager is ready")
+
+
+@check(
+    name="guard",
+    scope="controller",
+    cure="start `fleetctl guard`, or its service: `systemctl restart phonerack-guard-RACK`; "
+    "`fleetctl guard status` tells more",
+)
+def guard(facts: ControllerFacts, _: Rack) -> Result:
+    """A guard watches the batteries, and decides."""
+    if facts.guard is None:
+        return Result("UNKNOWN", "whether a guard watches cannot be read")
+    if facts.guard.watches:
+        return Result("OK", "a guard watches the batteries")
+    silent = facts.guard.silent_seconds
+    if silent is None:
+        return Result("WARN", "no guard has ever watched the batteries of this rack")
+    return Result("CRITICAL", f"nobody watches the batteries: guard decided last {_ago(silent)}")
+
+
+@check(
+    name="serve",
+    scope="controller",
+    cure="start `fleetctl serve`, or its service: `systemctl restart phonerack-serve-RACK`",
+)
+def serve(facts: ControllerFacts, _: Rack) -> Result:
+    """Who queued jobs wait for is there."""
+    if facts.serve is None:
+        return Result("UNKNOWN", "whether anybody serves the rack cannot be read")
+    if facts.serve.by is not None:
+        return Result("OK", f"served by {facts.serve.by}")
+    if waiting := facts.serve.waiting:
+        jobs = "1 job waits" if waiting == 1 else f"{waiting} jobs wait"
+        return Result("CRITICAL", f"{jobs} in the queue, and nobody serves the rack")
+    if facts.serve.installed:
+        return Result("WARN", "nobody serves the rack, though a service is installed for it")
+    return Result("OK", "nobody serves the rack, and no job waits for it")
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds:.0f} s ago" if seconds < 600 else f"{seconds / 60:.0f} min ago"
 
 
 @check(name="tools", scope="controller", cure="install what is missing: tools/setup")

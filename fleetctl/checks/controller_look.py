@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import re
 import resource
@@ -29,7 +30,7 @@ from fleetctl.remote.services import ServicesHost, services_host
 from fleetctl.state import State
 
 LIMIT_SECONDS = 5.0
-PROMETHEUS_PORT, MIRROR_PORT, NTP_PORT = 9090, 80, 123
+PROMETHEUS_PORT, ALERTMANAGER_PORT, MIRROR_PORT, NTP_PORT = 9090, 9093, 80, 123
 TOOLS = ("ssh", "ssh-keygen", "ip")
 LOCK = Path(__file__).resolve().parents[2] / "requirements.lock"
 
@@ -42,15 +43,18 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 async def look(rack: Rack, paths: RackPaths) -> ControllerFacts:
     """All looks at once."""
-    here, services, mirror, watching, tools, ports = await asyncio.gather(
+    here, services, mirror, (watching, calling), tools, ports = await asyncio.gather(
         asyncio.to_thread(_here, rack, paths),
         _services(rack, paths),
         asyncio.to_thread(_mirror, rack, paths),
-        asyncio.to_thread(_prometheus, rack),
+        asyncio.gather(
+            asyncio.to_thread(_prometheus, rack), asyncio.to_thread(_alertmanager, rack)
+        ),
         _tools(),
         _interfaces(),
     )
-    return replace(here, interfaces=ports, tools=tools, **{**services, **mirror, **watching})
+    said = {**services, **mirror, **watching, **calling}
+    return replace(here, interfaces=ports, tools=tools, **said)
 
 
 def _here(rack: Rack, paths: RackPaths) -> ControllerFacts:
@@ -189,7 +193,7 @@ def read_interfaces(links: Iterable[Mapping[str, Any]]) -> list[Interface]:
 
 async def _services(rack: Rack, paths: RackPaths) -> dict[str, Any]:
     if not (rack.network.services or rack.network.controller):
-        return {}
+        return {"units": {}}
     try:
         async with services_host(rack, paths) as host:
             return {"units": await _units(host, wanted_units(rack, paths))}
@@ -205,12 +209,12 @@ def wanted_units(rack: Rack, paths: RackPaths) -> list[str]:
     return units + (["phonerack-switches"] if watched_switches(rack) else [])
 
 
-async def _units(host: ServicesHost, units: list[str]) -> dict[str, str]:
+async def _units(host: ServicesHost, units: list[str]) -> dict[str, str] | None:
     if not units:
         return {}
     said = await host.ask(f"systemctl is-active {' '.join(units)}")
     words = said.split()
-    return dict(zip(units, words, strict=True)) if len(words) == len(units) else {}
+    return dict(zip(units, words, strict=True)) if len(words) == len(units) else None
 
 
 def _mirror(rack: Rack, paths: RackPaths) -> dict[str, Any]:
@@ -244,6 +248,17 @@ def _prometheus(rack: Rack) -> dict[str, Any]:
     return {"watched": len(names & set(rack.phones))}
 
 
+def _alertmanager(rack: Rack) -> dict[str, Any]:
+    address = rack.network.services or rack.network.controller
+    if address is None:
+        return {"alertmanager_problem": "the rack file names no machine that watches"}
+    base = f"http://{address}:{ALERTMANAGER_PORT}"
+    ready = _fetch(f"{base}/-/ready")
+    if isinstance(ready, bytes):
+        return {"alertmanager_problem": None}
+    return {"alertmanager_problem": f"Alertmanager ({base}) is not ready: {ready}"}
+
+
 def _fetch(url: str) -> bytes | str:
     """What is there, or why nothing is."""
     try:
@@ -252,7 +267,7 @@ def _fetch(url: str) -> bytes | str:
             return content
     except urllib.error.HTTPError as problem:
         return f"HTTP {problem.code}"
-    except (OSError, ValueError) as problem:
+    except (OSError, http.client.HTTPException, ValueError) as problem:
         return str(getattr(problem, "reason", None) or problem) or type(problem).__name__
 
 

@@ -51,7 +51,7 @@ def wake_lock(facts: PhoneFacts, _: Rack) -> Result:
         return silent
     held = facts.deep.wake_lock
     if held is None:
-        return Result("UNKNOWN", "it tells no app who holds wake locks")
+        return Result("UNKNOWN", "it tells no app who holds wake locks", ordinary=True)
     return Result("OK", "wake lock held") if held else Result("WARN", "holds no wake lock")
 
 
@@ -68,7 +68,7 @@ def mtu(facts: PhoneFacts, rack: Rack) -> Result:
         return silent
     problem = facts.deep.mtu_problem
     if problem is None:
-        return Result("UNKNOWN", "no other phone to send to")
+        return Result("UNKNOWN", "no other phone to send to", ordinary=True)
     if problem:
         return Result("CRITICAL", problem)
     return Result("OK", f"packets of {rack.network.mtu} bytes pass")
@@ -86,9 +86,12 @@ def loss(facts: PhoneFacts, rack: Rack) -> Result:
     """Packets to the next phone of the ring arrive."""
     if silent := unknown(facts):
         return silent
+    if facts.deep.look_lost:
+        return Result("CRITICAL", f"was lost while it was looked at: {facts.deep.look_lost}")
     ratio, limit = facts.deep.loss_ratio, rack.thresholds.max_loss_ratio
     if ratio is None:
-        return Result("UNKNOWN", "it lets no app ping, or there is no other phone")
+        said = "it lets no app ping, or there is no other phone"
+        return Result("UNKNOWN", said, ordinary=True)
     if ratio > limit:
         return Result("CRITICAL", f"loses {ratio:.1%} of its packets, more than {limit:.1%}")
     return Result("OK", f"loses {ratio:.1%} of its packets")
@@ -110,7 +113,9 @@ def goodput(facts: PhoneFacts, rack: Rack) -> Result:
     usual = WIFI_GOODPUT_MBITS if rack.network.medium == "wifi" else ETHERNET_GOODPUT_MBITS
     floor = rack.thresholds.min_goodput_mbits or usual
     if mbits is None:
-        return Result("UNKNOWN", "its goodput could not be measured")
+        why = facts.deep.goodput_problem
+        said = f"its goodput could not be measured: {why or 'there is no other phone'}"
+        return Result("UNKNOWN", said, ordinary=why is None)
     if mbits < floor:
         return Result("CRITICAL", f"carries {mbits:.0f} Mb/s, the floor is {floor:.0f} Mb/s")
     return Result("OK", f"carries {mbits:.0f} Mb/s")
@@ -129,8 +134,10 @@ def burn_in(facts: PhoneFacts, _: Rack) -> Result:
     if silent := unknown(facts):
         return silent
     problem = facts.deep.burn_problem
+    if facts.deep.burn_lost:
+        return Result("CRITICAL", f"was lost in its burn-in: {facts.deep.burn_lost}")
     if problem is None:
-        return Result("UNKNOWN", "the burn-in did not run")
+        return Result("UNKNOWN", "the burn-in did not run to its end")
     return Result("CRITICAL", problem) if problem else Result("OK", "memory and storage are sound")
 
 
@@ -148,7 +155,8 @@ def sustained(facts: PhoneFacts, rack: Rack) -> Result:
         return silent
     ratio, celsius, limits = facts.deep.sustained_ratio, facts.deep.burn_celsius, rack.thresholds
     if ratio is None:
-        return Result("UNKNOWN", "the burn-in did not run")
+        told = facts.deep.burn_lost is not None
+        return Result("UNKNOWN", "the burn-in did not run to its end", ordinary=told)
     said = f"keeps {ratio:.0%} of its first speed"
     if celsius is not None:
         said += f" at {celsius:.0f} °C"

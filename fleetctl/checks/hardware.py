@@ -112,7 +112,9 @@ def battery_health(facts: PhoneFacts, _: Rack) -> Result:
         return unread
     health = _readings(facts).battery_health
     if health in (None, "unknown"):
-        return Result("UNKNOWN", "the health of its battery is not told")
+        # Some models never know better.
+        said = "the health of its battery is not told"
+        return Result("UNKNOWN", said, ordinary=health is not None)
     if health == "cold":
         return Result("WARN", "its battery is cold")
     if health != "good":

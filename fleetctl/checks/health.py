@@ -42,7 +42,8 @@ def keep(
         # A phone that is silent is lost; one that refuses, or is another, is out of order.
         if answered[name] is not False:
             status = worst(outcome.result for outcome in found)
-            told = [o.result.message for o in found if o.result.status == status != "OK"]
+            results = (o.result for o in found)
+            told = [r.message for r in results if r.status == status != "OK" and not r.ordinary]
             if status == "UNKNOWN" and facts[name].reached and not facts[name].problem:
                 status = "WARN"  # it was looked at, and does not tell everything
             healths[name] = Health(status, "; ".join(told), now, who)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from fleetctl.checks.answer import PhoneFacts, unknown
+from fleetctl.checks.answer import NOT_ASKED, PhoneFacts, unknown
 from fleetctl.checks.links import MANY_FLAPS
 from fleetctl.checks.registry import Result, check
 from fleetctl.rack import Rack
 from fleetctl.rack.nodesets import fold
+from fleetctl.rack.variables import watched_switches
 from fleetctl.remote.faults import Fault
 
 
@@ -16,7 +17,7 @@ def reachable(facts: PhoneFacts, _: Rack) -> Result:
     if facts.reached:
         return Result("OK", "answers")
     if facts.fault is Fault.HOST_KEY_CHANGED:
-        return Result("UNKNOWN", "nobody can tell whether it answers")
+        return Result("UNKNOWN", "nobody can tell whether it answers", ordinary=True)
     return Result("CRITICAL", facts.problem or "no answer")
 
 
@@ -25,7 +26,7 @@ def host_key(facts: PhoneFacts, _: Rack) -> Result:
     """Who answers proves to be the phone that was enrolled under this name."""
     if facts.fault is Fault.HOST_KEY_CHANGED:
         return Result("CRITICAL", facts.problem or "another host key")
-    return Result("OK", "its own host key") if facts.reached else Result("UNKNOWN", "not asked")
+    return Result("OK", "its own host key") if facts.reached else NOT_ASKED
 
 
 @check(name="name", scope="phone", cure="bring it its own with site.yml -l NAME")
@@ -90,6 +91,8 @@ def revocations(facts: PhoneFacts, _: Rack) -> Result:
             "not read sshd_config.d/phonerack.conf first",
         )
     seen, wanted = facts.revocations, facts.wanted_revocations
+    if wanted is None:
+        return Result("UNKNOWN", "which keys the rack has revoked cannot be read", ordinary=True)
     if (seen or 0) < wanted:
         has = "none" if seen is None else f"version {seen}"
         return Result("CRITICAL", f"its list of revoked keys is {has}, the rack's version {wanted}")
@@ -127,12 +130,20 @@ def neighbours(facts: PhoneFacts, rack: Rack) -> Result:
     scope="phone",
     cure="see PhoneLinkFlaps and PhoneLinkSlow in docs/runbooks/switches.md",
 )
-def link(facts: PhoneFacts, _: Rack) -> Result:
+def link(facts: PhoneFacts, rack: Rack) -> Result:
     """Its link to the switch stays up, at full speed, and carries no damaged frames."""
+    if facts.link is None and rack.phones[facts.name].switch in watched_switches(rack):
+        return Result(
+            "UNKNOWN",
+            "nothing is recorded of its link, though its switch is watched: "
+            "see `fleetctl check controller`",
+        )
     if facts.link is None:
         return Result("OK", "no switch is watched that could tell of its link")
     if facts.link.flaps >= MANY_FLAPS:
         return Result("CRITICAL", facts.link.trouble)
     if facts.link.trouble:
         return Result("WARN", facts.link.trouble)
+    if facts.link.speed_bytes is None:
+        return Result("UNKNOWN", "its switch does not tell how fast its link is", ordinary=True)
     return Result("OK", "its link is up and clean")

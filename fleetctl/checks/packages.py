@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from fleetctl.rack.variables import TERMUX_PREFIX, phone_packages
 if TYPE_CHECKING:
     from fleetctl.remote import Fleet
     from fleetctl.remote import Result as Answer
+    from fleetctl.state import State
 
 PROBE = (
     f"cat {TERMUX_PREFIX}/etc/phonerack/snapshot 2>/dev/null || echo; "
@@ -48,6 +50,9 @@ class PackageFacts:
     name: str
     problem: str | None = None
     reached: bool = True
+    """Whether it could be asked."""
+    answered: bool | None = True
+    """Whether it answered at all, be it only to refuse; None if nobody can tell."""
     snapshot: str | None = None
     """The one that the phone stands on; None: on none, or between two."""
     versions: Versions = field(default_factory=dict)
@@ -94,7 +99,8 @@ async def gather(
 def read(name: str, answer: Answer) -> PackageFacts:
     """Facts from the probe's answer."""
     if answer.error is not None:
-        return PackageFacts(name, problem=str(answer.error), reached=False)
+        error = answer.error
+        return PackageFacts(name, problem=str(error), reached=False, answered=error.reached)
     snapshot, _, listing = answer.stdout.partition("\n")
     versions: dict[tuple[str, str], str] = {}
     half = []
@@ -110,6 +116,15 @@ def read(name: str, answer: Answer) -> PackageFacts:
         return PackageFacts(name, problem=f"{answer.failure(name)}: its dpkg does not answer")
     return PackageFacts(
         name, snapshot=snapshot.strip() or None, versions=versions, half=tuple(sorted(half))
+    )
+
+
+def keep_contact(state: State, found: Mapping[str, PackageFacts]) -> None:
+    """Note who answered. Raises StateError."""
+    answered = {name: facts.answered for name, facts in found.items()}
+    state.record_contact(
+        {name: yes for name, yes in answered.items() if yes is not None},
+        why={name: facts.problem for name, facts in found.items()},
     )
 
 
@@ -176,7 +191,7 @@ def snapshot(facts: PackageFacts, _: Rack) -> Result:
 def versions(facts: PackageFacts, rack: Rack) -> Result:
     """Every package has the snapshot's version; one line a difference."""
     if facts.problem:
-        return Result("UNKNOWN", "not asked")
+        return Result("UNKNOWN", "not asked", ordinary=True)
     found = differences(facts, rack)
     if found:
         return Result("WARN", "\n".join(map(str, found)))
@@ -197,14 +212,13 @@ class Finding:
     said: str
 
     def __str__(self) -> str:
-        # Faults of the connection name their phone themselves.
         named = len(self.phones) == 1 and self.said.startswith(f"{self.phones[0]} ")
         return self.said if named else f"{fold(self.phones)}: {self.said}"
 
 
 def findings(outcomes: Mapping[str, Iterable[Outcome]]) -> list[Finding]:
     """All that is not OK, by check, phones with the same trouble together."""
-    phones: dict[tuple[str, str], list[str]] = {}
+    phones: dict[tuple[str, str], dict[str, str]] = {}
     by_name: dict[str, Check] = {}
     for name, found in outcomes.items():
         for outcome in found:
@@ -212,8 +226,13 @@ def findings(outcomes: Mapping[str, Iterable[Outcome]]) -> list[Finding]:
             if outcome.result.status == "OK" or outcome.result.message == "not asked":
                 continue
             for line in outcome.result.message.splitlines():
-                said = line.removeprefix(f"{name}: ")
-                phones.setdefault((outcome.check.name, said), []).append(name)
+                # Faults of the connection name their phone themselves, with its address.
+                said = re.sub(rf"^{re.escape(name)}(:| \([\d.]+\)) ", "", line)
+                own = line.removeprefix(f"{name}: ")
+                phones.setdefault((outcome.check.name, said), {})[name] = own
     order = list(by_name)
     rows = sorted(phones.items(), key=lambda row: (order.index(row[0][0]), row[0][1]))
-    return [Finding(by_name[each], tuple(names), said) for (each, said), names in rows]
+    return [
+        Finding(by_name[each], tuple(own), said if len(own) > 1 else next(iter(own.values())))
+        for (each, said), own in rows
+    ]

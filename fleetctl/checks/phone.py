@@ -15,7 +15,7 @@ from fleetctl.checks.answer import DeepFacts, PhoneFacts, read
 from fleetctl.checks.links import recent
 from fleetctl.checks.registry import Outcome, run_checks
 from fleetctl.rack import Rack
-from fleetctl.rack.nodesets import fold
+from fleetctl.rack.nodesets import fold_sentences
 from fleetctl.state.facts import Status
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ CHECKED_BY = (network, software, hardware, deep)
 """The modules that register checks of phones."""
 
 PROBE = Path(__file__).with_name("phone_probe.py")
+
+LINKS_LIMIT_SECONDS = 3.0
+"""No launch waits longer for a Prometheus that hangs."""
 
 PROBE_LIMIT_SECONDS = 60.0
 """A first import of torch from cold flash, on a phone that others keep busy."""
@@ -48,7 +51,7 @@ async def gather(
     """
     order = list(names)
     program = PROBE.read_text()
-    recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", 1.0))
+    recorded = asyncio.create_task(asyncio.to_thread(recent, rack, "15m", LINKS_LIMIT_SECONDS))
     words = ("stamp",) if keep_stamp else ()
     command = kept_code.command("preflight", program, *words, keep=keep_stamp)
 
@@ -92,10 +95,15 @@ def judge(facts: Mapping[str, PhoneFacts], rack: Rack, level: int = 1) -> dict[s
 
 def folded(outcomes: Mapping[str, Iterable[Outcome]], *statuses: Status) -> list[str]:
     """One line for each message of the given statuses: `phone[002-003]: message; cure`."""
-    phones: dict[tuple[str, str], list[str]] = {}
-    for name, found in outcomes.items():
-        for outcome in found:
-            if outcome.result.status in statuses:
-                said = outcome.result.message.removeprefix(name).removeprefix(":").lstrip()
-                phones.setdefault((said, outcome.check.cure), []).append(name)
-    return [f"{fold(names)}: {said}; {cure}" for (said, cure), names in phones.items()]
+    return fold_sentences(
+        (name, sentence(name, outcome.result.message, outcome.check.cure))
+        for name, found in outcomes.items()
+        for outcome in found
+        if outcome.result.status in statuses
+    )
+
+
+def sentence(name: str, message: str, cure: str = "") -> str:
+    """A message with its phone, which faults of the connection name themselves, and its cure."""
+    said = message if message.startswith((f"{name} ", f"{name}:")) else f"{name}: {message}"
+    return f"{said}; {cure}" if cure else said

@@ -16,10 +16,19 @@ _SEVERITY: dict[Status, int] = {"OK": 0, "WARN": 1, "UNKNOWN": 2, "CRITICAL": 3}
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Answer of one check. UNKNOWN: it could not be looked at, which is not the same as bad."""
+    """Answer of one check. UNKNOWN: it could not be looked at, which is not the same as bad.
+
+    `ordinary` UNKNOWN is nobody's failure: nothing here could tell, or another check has said why.
+    """
 
     status: Status
     message: str
+    ordinary: bool = False
+
+    @property
+    def missed(self) -> bool:
+        """Whether it should have been found out, and was not."""
+        return self.status == "UNKNOWN" and not self.ordinary
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +98,11 @@ def all_checks() -> list[Check]:
 
 
 def worst(results: Iterable[Result]) -> Status:
-    """The gravest status of all, OK if there is none."""
-    statuses: list[Status] = [result.status for result in results]
+    """The gravest status of all, OK if there is none; what is ordinarily unknown counts for
+    nothing."""
+    statuses: list[Status] = [
+        result.status for result in results if result.missed or result.status != "UNKNOWN"
+    ]
     return max(statuses, key=_SEVERITY.__getitem__, default="OK")
 
 

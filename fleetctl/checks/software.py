@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleetctl.checks.answer import PhoneFacts, unknown
+from fleetctl.checks.answer import NOT_ASKED, PhoneFacts, unknown
 from fleetctl.checks.registry import Result, check
 from fleetctl.rack import Rack
 
@@ -24,7 +24,7 @@ MIN_TEMPORARY_BYTES = 64 << 20
 def interpreter(facts: PhoneFacts, rack: Rack) -> Result:
     """Python runs and imports what trainer and tools need; torch too, if the rack has it."""
     if not facts.reached:
-        return Result("UNKNOWN", "not asked")
+        return NOT_ASKED
     if facts.problem:
         return Result("CRITICAL", facts.problem)
     torch = rack.versions.torch != "none"

@@ -105,14 +105,20 @@ def _versions() -> dict[str, Any]:
 
 
 def _state(app: App) -> dict[str, Any]:
-    known = app.state.phones()
-    return {
-        name: {
-            **asdict(known[name]),
-            "history": [asdict(event) for event in app.state.history(name)],
+    """By phone; a state that cannot be read is what others have to help with."""
+    from fleetctl.state import StateError
+
+    try:
+        known = app.state.phones()
+        return {
+            name: {
+                **asdict(known[name]),
+                "history": [asdict(event) for event in app.state.history(name)],
+            }
+            for name in known
         }
-        for name in known
-    }
+    except StateError as problem:
+        return {"problem": str(problem)}
 
 
 def _runs(app: App, redactor: Redactor) -> Iterator[tuple[str, str]]:

@@ -64,7 +64,7 @@ def check_packages(app: App, nodes: tuple[str, ...], output: str) -> int:
     """
     from fleetctl.cli.check_packages import check
 
-    return check(app, app.select(nodes), output)
+    return check(app, app.select_enrolled(nodes or ("@phones",)), output)
 
 
 @command.command("rack")
@@ -108,7 +108,12 @@ def _print_json(app: App, outcomes: list[Outcome]) -> None:
             "groups": app.rack.groups,
             "ring": app.rack.ring(),
             "checks": [
-                {"name": outcome.check.name, **asdict(outcome.result)} for outcome in outcomes
+                {
+                    "name": outcome.check.name,
+                    "status": outcome.result.status,
+                    "message": outcome.result.message,
+                }
+                for outcome in outcomes
             ],
         }
     )

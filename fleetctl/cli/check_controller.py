@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,14 +16,18 @@ from fleetctl.errors import ExitCode
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from fleetctl.checks.controller import Guarding, Serving
     from fleetctl.checks.registry import Outcome
+
+UNITS = Path("/etc/systemd/system")
+"""Where site.yml puts the services of this machine."""
 
 
 @click.command("controller")
 @output_option
 @pass_app
 def check_controller(app: App, output: str) -> int:
-    """Check this machine, its network, the package mirror and the monitoring.
+    """Check this machine, its network, the package mirror, monitoring, guard and serve.
 
     Nothing is changed. Ends with 1 when something is wrong that keeps the rack from working.
     """
@@ -91,12 +97,52 @@ def look_at_controller(app: App) -> list[Outcome]:
     from fleetctl.checks.registry import run_checks
 
     facts = asyncio.run(look(app.rack, app.paths))
+    facts = replace(facts, guard=_guarding(app), serve=_serving(app))
     return run_checks("controller", facts, app.rack)
+
+
+def _guarding(app: App) -> Guarding | None:
+    from fleetctl.checks.controller import Guarding
+    from fleetctl.cli.guard import LATE_SECONDS
+    from fleetctl.guard.kept import Kept
+
+    kept, now = Kept(app.paths), time.time()
+    saved = kept.saved(now)
+    silent_seconds = None if saved is None else now - saved
+    try:
+        there = kept.owner() is not None
+    except OSError:
+        return None
+    return Guarding(there and (silent_seconds or 0.0) <= LATE_SECONDS, silent_seconds)
+
+
+def _serving(app: App) -> Serving | None:
+    from fleetctl.checks.controller import Serving
+    from fleetctl.errors import FleetError
+    from fleetctl.serve.lock import server
+    from fleetctl.serve.queue import Queue
+
+    unit = UNITS / f"phonerack-serve-{app.rack.name}.service"
+    try:
+        by = server(app.paths.serve_lock)
+        waiting = 0
+        if app.paths.queue_db.exists():
+            with Queue(app.paths.queue_db) as queue:
+                waiting = sum(job.waits for job in queue.jobs())
+    except (OSError, FleetError):
+        return None
+    return Serving(None if by is None else str(by), waiting, unit.exists())
 
 
 def outcomes_json(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     return [
-        {"name": one.check.name, **asdict(one.result), "cure": one.check.cure} for one in outcomes
+        {
+            "name": one.check.name,
+            "status": one.result.status,
+            "message": one.result.message,
+            "cure": one.check.cure,
+        }
+        for one in outcomes
     ]
 
 

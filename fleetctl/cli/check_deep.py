@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -22,18 +22,26 @@ def is_ours(run: str) -> bool:
 
 @contextmanager
 def held_for_check(app: App, names: Sequence[str], level: int) -> Iterator[list[str]]:
-    """The phones that can be looked at; a deep look holds those that a job could take."""
-    from fleetctl.jobs.holding import held, release_forgotten
+    """The phones that can be looked at; a deep look holds those that a job could take.
 
-    release_forgotten(app.state, app.paths.runs)
+    Raises Held if runs hold all of them, and StateError where a deep look cannot hold any.
+    """
+    from fleetctl.jobs.holding import held, release_forgotten
+    from fleetctl.rack.nodesets import fold
+    from fleetctl.state import Held, StateError
+
     if level == 1:
+        with suppress(StateError):  # what was found is told first
+            release_forgotten(app.state, app.paths.runs)
         yield list(names)
         return
-    from fleetctl.rack.nodesets import fold
+    release_forgotten(app.state, app.paths.runs)
 
     run = f"{_RUN}{os.getpid()}"
     known = app.state.phones()
-    busy = [name for name in names if name in known and known[name].run]
+    busy = {name: each.run for name, each in known.items() if name in names and each.run}
+    if len(busy) == len(names):
+        raise Held(busy)
     if busy:
         click.echo(f"{fold(busy)}: at work, left out", err=True)
     free = [name for name in names if name not in busy]

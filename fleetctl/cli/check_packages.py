@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 def check(app: App, names: list[str], output: str) -> ExitCode:
     """Ask the phones, show what differs; the command's exit code."""
-    from fleetctl.checks.packages import findings, gather, judge, read_snapshot
+    from fleetctl.checks.packages import findings, gather, judge, keep_contact, read_snapshot
     from fleetctl.cli.output import progress
     from fleetctl.remote import Fleet
     from fleetctl.serve import last_checks
+    from fleetctl.state import StateError
 
     snapshot = read_snapshot(app.paths.mirror)
 
@@ -32,14 +33,20 @@ def check(app: App, names: list[str], output: str) -> ExitCode:
 
     with progress().status(f"asking {len(names)} phones for their packages"):
         facts = asyncio.run(ask())
-    app.state.record_contact({name: each.reached for name, each in facts.items()})
     found = findings(judge(facts, app.rack))
     if output == "json":
         _print_json(app, facts, snapshot, found)
     else:
         _print_table(app, facts, snapshot, found)
-    if len(names) == len(app.rack.phones):
+    try:
+        keep_contact(app.state, facts)
+    except StateError as problem:
+        raise StateError(f"{problem}; who answered is not kept") from None
+    if len(names) == len(app.rack.enrolled):
         last_checks.note(app.paths.last_checks, "packages", len(found))
+    app.note_failed(
+        "check packages", list(dict.fromkeys(name for each in found for name in each.phones))
+    )
     if not any(each.reached for each in facts.values()):
         return ExitCode.NONE_REACHABLE
     return ExitCode.SOME_PHONES_FAILED if found else ExitCode.DONE

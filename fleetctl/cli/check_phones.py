@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 
     from fleetctl.checks.phone import PhoneFacts
     from fleetctl.checks.registry import Outcome
+    from fleetctl.rack import Rack
+    from fleetctl.state import PhoneFacts as Known
+    from fleetctl.state import StateError
+
+FEW = 5
+"""So many phones at least are held against each other for releases and versions."""
 
 
 def _complete_words(
@@ -60,31 +66,39 @@ def check_phones(
     """Check NODES, else all phones, as a launch does before it takes them.
 
     From level 2 on phones are held meanwhile, and those that work for a run are left out; what
-    fails there drains its phone, until it is found good at that level. Exit code 3 if some fail, 4
-    if none answers.
+    fails there drains its phone, until it is found good at that level. Exit code 3 if some fail, or
+    not all of them could be found out, 4 if none answers, 5 if runs hold all of them.
     """
     from fleetctl.checks import phone
+    from fleetctl.cli import check_view
     from fleetctl.cli.check_deep import held_for_check
+    from fleetctl.cli.output import print_json, progress
 
     if bundle is not None:
         from fleetctl.cli.bundle import refuse_bundle
 
         refuse_bundle(bundle)
-    names = [name for name in app.select(nodes) if app.rack.phones[name].enrolled]
-    with held_for_check(app, names, level) as free:
+    with held_for_check(app, app.select_enrolled(nodes), level) as free:
         facts = asyncio.run(_ask(app, free, level))
-        facts |= asyncio.run(_look_elsewhere(app, facts))
+        doors, moved = asyncio.run(_look_elsewhere(app, facts))
+        facts |= moved
         outcomes = phone.judge(facts, app.rack, level)
-        _keep(app, facts, outcomes, level)
-    if output == "json":
-        _print_json(outcomes, level)
-    else:
-        _print(outcomes)
-    if bundle is not None:
-        _bundle(app, bundle, outcomes)
-    if free and not any(found.reached for found in facts.values()):
+        trouble = _keep(app, facts, outcomes, doors, level)
+        if output == "json":
+            print_json(check_view.as_json(outcomes, level))
+        else:
+            for line in check_view.lines(outcomes):
+                click.echo(line)
+            progress().print(check_view.summary(outcomes), markup=False, soft_wrap=True)
+        if bundle is not None:
+            _bundle(app, bundle, outcomes)
+    failed = [*check_view.bad(outcomes), *check_view.unclear(outcomes)]
+    if trouble is not None:
+        raise trouble
+    app.note_failed("check", failed)
+    if not any(found.reached for found in facts.values()):
         ctx.exit(ExitCode.NONE_REACHABLE)
-    if any(one.result.status == "CRITICAL" for found in outcomes.values() for one in found):
+    if failed:
         ctx.exit(ExitCode.SOME_PHONES_FAILED)
 
 
@@ -105,44 +119,67 @@ def _bundle(app: App, path: Path, outcomes: Mapping[str, list[Outcome]]) -> None
 
 
 async def _ask(app: App, names: list[str], level: int) -> dict[str, PhoneFacts]:
+    from dataclasses import replace
+
     from fleetctl.bench.deep import DeepLook
     from fleetctl.checks import phone
     from fleetctl.cli.output import progress
     from fleetctl.remote import Fleet
+    from fleetctl.state import StateError
 
-    holders = {name: known.run for name, known in app.state.phones().items()}
     console = progress()
+    known: dict[str, Known] = {}
+    holders: dict[str, str | None] | None
+    try:
+        known = app.state.phones()
+        holders = {name: each.run for name, each in known.items()}
+        wanted = app.state.wanted_revocations()
+    except StateError:
+        holders, wanted = None, 0
     async with Fleet(app.rack, app.paths) as fleet:
         facts = await phone.gather(
             fleet,
             app.rack,
-            names,
+            [*names, *_witnesses(app.rack, names, known)],
             holders=holders,
-            wanted_revocations=app.state.wanted_revocations(),
+            wanted_revocations=wanted,
         )
+        facts = {name: replace(facts[name], together=frozenset(names)) for name in names}
+        if holders is None:  # whose processes and which keys they are, nobody can tell
+            facts = {
+                name: replace(found, strays={}, wanted_revocations=None)
+                for name, found in facts.items()
+            }
         if level > 1:
             look = DeepLook(fleet, app.rack, lambda text: console.print(text, markup=False))
             facts = await look.gather(facts, level)
     return facts
 
 
-async def _look_elsewhere(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
+def _witnesses(rack: Rack, names: list[str], known: Mapping[str, Known]) -> list[str]:
+    """Others beside a few phones, which would have what most have by having it themselves."""
+    others = (name for name in rack.enrolled if name not in names)
+    there = [name for name in others if name not in known or not known[name].contact.missed_since]
+    return there[: max(0, FEW - len(names))]
+
+
+async def _look_elsewhere(
+    app: App, facts: Mapping[str, PhoneFacts]
+) -> tuple[dict[str, bool], dict[str, PhoneFacts]]:
     """Look for silent phones behind the other door and at other addresses, at the same time;
-    returns the facts of those that have moved."""
-    _, moved = await asyncio.gather(_try_the_other_door(app, facts), _search(app, facts))
-    return moved
+    returns which answer over adb, and the facts of those that have moved."""
+    return await asyncio.gather(_try_the_other_door(app, facts), _search(app, facts))
 
 
-async def _try_the_other_door(app: App, facts: Mapping[str, PhoneFacts]) -> None:
-    """Note which of the phones that are silent over ssh answer over adb."""
+async def _try_the_other_door(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, bool]:
+    """Which of the phones that are silent over ssh answer over adb."""
     from fleetctl.checks import doors
 
     phones = {
         name: app.rack.phones[name] for name, found in facts.items() if found.answered is False
     }
     serials = {name: phone.serial for name, phone in phones.items() if phone.serial}
-    answers = await doors.over_adb(app.paths, serials)
-    app.state.record_adb(doors.worth_noting(answers, app.state.phones()))
+    return await doors.over_adb(app.paths, serials)
 
 
 async def _search(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneFacts]:
@@ -163,41 +200,28 @@ async def _search(app: App, facts: Mapping[str, PhoneFacts]) -> dict[str, PhoneF
 
 
 def _keep(
-    app: App, facts: Mapping[str, PhoneFacts], outcomes: Mapping[str, list[Outcome]], level: int
-) -> None:
-    """A phone at work has little memory left, which says nothing of its health."""
+    app: App,
+    facts: Mapping[str, PhoneFacts],
+    outcomes: Mapping[str, list[Outcome]],
+    answers: Mapping[str, bool],
+    level: int,
+) -> StateError | None:
+    """A phone at work has little memory left, which says nothing of its health.
+
+    Returns why it cannot be kept: what was found is told all the same.
+    """
+    from fleetctl.checks.doors import worth_noting
     from fleetctl.checks.health import keep
     from fleetctl.cli.check_deep import is_ours
+    from fleetctl.state import StateError
 
-    known = app.state.phones()
-    busy = {name for name, each in known.items() if each.run and not is_ours(each.run)}
-    idle = {name: found for name, found in facts.items() if name not in busy}
     who = "fleetctl check" if level == 1 else f"fleetctl check --level {level}"
-    keep(app.state, idle, {name: outcomes[name] for name in idle}, who)
-
-
-def _print_json(outcomes: Mapping[str, list[Outcome]], level: int) -> None:
-    from fleetctl.cli.check_controller import outcomes_json
-    from fleetctl.cli.output import print_json
-
-    phones = [{"name": name, "checks": outcomes_json(found)} for name, found in outcomes.items()]
-    print_json({"level": level, "phones": phones})
-
-
-def _print(outcomes: Mapping[str, list[Outcome]]) -> None:
-    """Phones that say the same, good or bad, stand on one line."""
-    from fleetctl.checks.phone import folded
-    from fleetctl.cli.output import progress
-    from fleetctl.rack.nodesets import fold
-
-    for status in ("CRITICAL", "WARN"):
-        for line in folded(outcomes, status):
-            click.echo(f"{status:8} {line}")
-    good = [
-        name
-        for name, found in outcomes.items()
-        if all(one.result.status != "CRITICAL" for one in found)
-    ]
-    if good:
-        click.echo(f"{'OK':8} {fold(good)}")
-    progress().print(f"{len(good)} of {len(outcomes)} phones can take a job")
+    try:
+        known = app.state.phones()
+        busy = {name for name, each in known.items() if each.run and not is_ours(each.run)}
+        idle = {name: found for name, found in facts.items() if name not in busy}
+        keep(app.state, idle, {name: outcomes[name] for name in idle}, who)
+        app.state.record_adb(worth_noting(answers, known))
+    except StateError as problem:
+        return StateError(f"{problem}; what was found of the phones is not kept")
+    return None

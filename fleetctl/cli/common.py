@@ -58,10 +58,34 @@ class App:
         node_set = ",".join(node_sets)
         if not node_set:
             return list(self.rack.phones)
-        names = self.rack.select(node_set, self.groups())
+        names = self.rack.select(node_set, self._groups_of(node_set))
         if not names:
             raise click.UsageError(f"{node_set} is an empty node set: no phone is in it now.")
         return names
+
+    def select_enrolled(self, node_sets: Iterable[str]) -> list[str]:
+        """`select` for commands that look at phones: places without one are named and left out.
+
+        Raises InputError for places that are all empty: nothing would be looked at.
+        """
+        from fleetctl.rack import InputError
+        from fleetctl.rack.nodesets import fold
+
+        chosen = self.select(node_sets)
+        names = [name for name in chosen if self.rack.phones[name].enrolled]
+        if empty := [name for name in chosen if name not in names]:
+            said = f"{fold(empty)}: no phone is enrolled there"
+            if not names:
+                raise InputError(f"{said}; `fleetctl enroll` one first")
+            click.echo(f"{said}, left out", err=True)
+        return names
+
+    def _groups_of(self, node_set: str) -> dict[str, list[str]]:
+        """The state is asked for groups of its own only: phones that are named can be looked at
+        though it cannot be read."""
+        from fleetctl.rack.nodesets import groups_in
+
+        return {} if self.rack.groups.keys() >= set(groups_in(node_set)) else self.groups()
 
     def groups(self) -> dict[str, list[str]]:
         """The groups of phones beside those of the rack file."""

@@ -71,8 +71,8 @@ def render(
 ) -> Text:
     """At most `height` - 1 lines of at most `width` columns. `now` in seconds since the epoch.
 
-    What there is no room for is counted. The cells come first, then alerts, jobs and remarks
-    share what is left.
+    `alerts` is None where nobody tells them. What there is no room for is counted. The cells come
+    first, then alerts, jobs and remarks share what is left.
     """
     limit = rack.thresholds.max_temperature_celsius
     most = max(6, height - 1)
@@ -80,7 +80,7 @@ def render(
     cells = [shelf_line(shelf, limit) for shelf in shelves(rack, rows, width)]
     cells = _fitting(cells, most - len(head) - 1, "lines of phones")
     used = len(head) + 1 + len(cells)
-    alarm = _fitting(_alert_lines(alerts or ()), min(_ROOM_OF_ALERTS, most - used), "alerts")
+    alarm = _fitting(_alert_lines(rack, alerts), min(_ROOM_OF_ALERTS, most - used), "alerts")
     used += len(alarm)
     jobs = _fitting(_job_lines(rows), min(_ROOM_OF_JOBS, most - used), "jobs")
     used += len(jobs)
@@ -191,8 +191,10 @@ def _job_lines(rows: Sequence[Row]) -> list[Text]:
     return lines
 
 
-def _alert_lines(alerts: Sequence[Alert]) -> list[Text]:
+def _alert_lines(rack: Rack, alerts: Sequence[Alert] | None) -> list[Text]:
     """Alerts of one name are one line, with the phones that they are about."""
+    if alerts is None:
+        return [Text(f"alerts unknown: {_no_monitoring(rack)}", style="yellow")]
     groups: dict[tuple[str, str], list[Alert]] = {}
     for alert in alerts:
         groups.setdefault((alert.severity, alert.name), []).append(alert)
@@ -204,6 +206,13 @@ def _alert_lines(alerts: Sequence[Alert]) -> list[Text]:
         text = f"alert {name} ({severity or 'no severity'}){who}{what}"
         lines.append(Text(text, style=_SEVERITIES.get(severity, "")))
     return lines
+
+
+def _no_monitoring(rack: Rack) -> str:
+    address = rack.network.services or rack.network.controller
+    if address is None:
+        return "the rack file names no machine that watches"
+    return f"no answer from {address}; `fleetctl check controller`"
 
 
 def _fitting(lines: Iterable[Text], room: int, what: str) -> list[Text]:

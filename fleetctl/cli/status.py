@@ -12,8 +12,11 @@ from fleetctl.cli.common import App, nodes_argument, output_option, pass_app
 from fleetctl.errors import ExitCode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from fleetctl.checks.vitals import Vitals
     from fleetctl.cli.status_view import Row
+    from fleetctl.state import Event, PhoneFacts
 
 
 @click.command()
@@ -34,6 +37,9 @@ def command(
     """
     if watch and (output == "json" or facts):
         raise click.UsageError("--watch shows a table of vitals; leave out -o json and --facts.")
+    from fleetctl.cli.kept_looks import keep_and_read
+    from fleetctl.cli.status_view import make_rows
+
     names = app.select(nodes)
     asked = [name for name in names if app.rack.phones[name].enrolled]
     if facts:
@@ -43,11 +49,15 @@ def command(
     if watch:
         from fleetctl.cli.watch import watch as keep_looking
 
-        asyncio.run(keep_looking(app, asked, lambda vitals: _record(app, vitals)))
+        asyncio.run(keep_looking(app, asked))
         return
     vitals = asyncio.run(_look(app, asked))
-    rows = _rows(app, names, vitals)
-    _print(app, rows, output, with_history=bool(nodes) and len(names) == 1)
+    known, trouble = keep_and_read(app, vitals)
+    rows = make_rows(app.rack, names, known, vitals, time.time(), _heated(app, known))
+    one = bool(nodes) and len(names) == 1
+    _print(app, rows, output, _histories(app, names) if one else {})
+    if trouble is not None:
+        raise trouble
     if not any(look.reached for look in vitals.values()):
         ctx.exit(ExitCode.NONE_REACHABLE)
 
@@ -58,19 +68,29 @@ def _show_facts(app: App, names: list[str], output: str) -> bool:
     from fleetctl.cli.facts_view import as_json, make_rows, render
     from fleetctl.cli.output import print_json, stdout
     from fleetctl.remote import Fleet
+    from fleetctl.state import StateError
 
     async def ask() -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
         async with Fleet(app.rack, app.paths) as fleet:
             return await gather(fleet, names)
 
     told, problems = asyncio.run(ask())
-    app.state.record_facts(told)
-    rows = make_rows(app.rack, names, app.state.facts(), problems, time.time())
+    now, trouble = time.time(), None
+    kept: dict[str, tuple[float, dict[str, Any]]] = {}
+    try:
+        kept = app.state.facts()
+        app.state.record_facts(told, now)
+    except StateError as problem:
+        trouble = StateError(f"{problem}; what phones said now is not kept")
+    kept |= {name: (now, said) for name, said in told.items()}
+    rows = make_rows(app.rack, names, kept, problems, now)
     if output == "json":
         print_json(as_json(app.rack, rows))
     else:
         console = stdout()
         console.print(render(rows, console.width))
+    if trouble is not None:
+        raise trouble
     return bool(told)
 
 
@@ -79,48 +99,37 @@ async def _look(app: App, names: list[str]) -> dict[str, Vitals]:
     from fleetctl.remote import Fleet
 
     async with Fleet(app.rack, app.paths) as fleet:
-        vitals = await look(fleet, names)
-    _record(app, vitals)
-    return vitals
+        return await look(fleet, names)
 
 
-def _record(app: App, vitals: dict[str, Vitals]) -> None:
-    answered = {name: look.reached for name, look in vitals.items() if look.reached is not None}
-    app.state.record_contact(
-        answered,
-        why={name: look.problem for name, look in vitals.items()},
-        up_seconds={name: look.up_seconds for name, look in vitals.items()},
-    )
-    app.state.record_revocations(
-        {name: look.revocations for name, look in vitals.items() if look.revocations is not None}
-    )
-
-
-def _rows(app: App, names: list[str], vitals: dict[str, Vitals]) -> list[Row]:
-    from fleetctl.cli.status_view import make_rows
-
-    facts = app.state.phones()
-    heated = _heated(app, {fact.run for fact in facts.values() if fact.run})
-    return make_rows(app.rack, names, facts, vitals, time.time(), heated)
-
-
-def _heated(app: App, names: set[str]) -> dict[str, tuple[int, int]]:
-    """What phones have of their shares in these runs, where heat has made it less."""
+def _heated(app: App, known: Mapping[str, PhoneFacts]) -> dict[str, tuple[int, int]]:
+    """What phones have of their shares in their runs, where heat has made it less."""
     from fleetctl.jobs.runs import RunFolder
 
     found: dict[str, tuple[int, int]] = {}
-    for name in names:
+    for name in {facts.run for facts in known.values() if facts.run}:
         found |= RunFolder(app.paths.runs / name).summary().heated
     return found
 
 
-def _print(app: App, rows: list[Row], output: str, *, with_history: bool) -> None:
-    """`with_history`: of one phone everything is shown."""
+def _histories(app: App, names: list[str]) -> dict[str, list[Event]]:
+    """What happened to phones; where the state does not tell, the command ends with saying so."""
+    from fleetctl.state import StateError
+
+    try:
+        return {name: app.state.history(name) for name in names}
+    except StateError:
+        return {}
+
+
+def _print(
+    app: App, rows: list[Row], output: str, histories: Mapping[str, Sequence[Event]]
+) -> None:
+    """`histories`: of one phone everything is shown."""
     from fleetctl.cli import phone_view
     from fleetctl.cli.output import print_json, stdout
     from fleetctl.cli.status_view import as_json, render
 
-    histories = {row.phone.name: app.state.history(row.phone.name) for row in rows if with_history}
     if output == "json":
         print_json(as_json(app.rack, rows, histories))
         return

@@ -25,9 +25,6 @@ tell more."""
 WIDE_COLUMNS = 110
 """Terminals narrower than this do without model and address."""
 
-_NAME = "\0"
-"""Stands for the phone's name in a remark that others may have too."""
-
 _STYLES: dict[Shown, str] = {
     "ready": "green",
     "busy": "cyan",
@@ -201,14 +198,12 @@ def _headline(rack: Rack, rows: Sequence[Row]) -> str:
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Problems, drains and suspicions; equal ones of several phones are one line for all."""
-    from fleetctl.rack.nodesets import fold
+    from fleetctl.rack.nodesets import fold_sentences
 
-    owners: dict[str, list[str]] = {}
-    for kind in (_empty, _problem, _other_door, _drains, _suspicions, _cpuset, _heat):
-        for row in rows:
-            for text in kind(row):
-                owners.setdefault(text.replace(row.phone.name, _NAME), []).append(row.phone.name)
-    return [text.replace(_NAME, fold(names)) for text, names in owners.items()]
+    kinds = (_empty, _problem, _other_door, _drains, _suspicions, _cpuset, _heat)
+    return fold_sentences(
+        (row.phone.name, text) for kind in kinds for row in rows for text in kind(row)
+    )
 
 
 def _empty(row: Row) -> list[str]:
@@ -221,8 +216,7 @@ def _empty(row: Row) -> list[str]:
 
 
 def _problem(row: Row) -> list[str]:
-    name, problem = row.phone.name, row.vitals.problem
-    return [problem.replace(f"{name} ({row.phone.address})", name)] if problem else []
+    return [row.vitals.problem] if row.vitals.problem else []
 
 
 def _drains(row: Row) -> list[str]:

@@ -67,7 +67,7 @@ async def plan(rack: Rack, paths: RackPaths, document: Mapping[str, Any]) -> dic
     async with Fleet(rack, paths) as fleet:
         found = await package_checks.gather(fleet, names, snapshot_of(document))
     with State(paths.state_db) as state:
-        state.record_contact({name: facts.reached for name, facts in found.items()})
+        package_checks.keep_contact(state, found)
         canaries = rack.select(document["canaries"], state.groups()) if document["canaries"] else ()
 
         # Of an upgrade that was cut off, or that they did not survive.

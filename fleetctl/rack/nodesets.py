@@ -10,13 +10,19 @@ from typing import Any
 from fleetctl.rack.document import did_you_mean
 from fleetctl.rack.errors import RackError
 
+MEASURED = re.compile(
+    r"(?<![\w.-])\d+(\.\d+)?"
+    r"(?= ?(°C|%|(s|MiB|Mb/s|of|a core|child|processes|times|damaged|frames)\b))"
+)
+"""Numbers in a message that tell how much, not what."""
+
 _MOST_NAMES = 10_000
 """A typing error such as `phone[1-99999999]` must not fill the memory."""
 
 
 def resolve(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[str]]) -> list[str]:
     """Members of `node_set`, in the order of `names`. Raises RackError for unknown ones."""
-    for group in re.findall(r"@([\w.-]+)", node_set):
+    for group in groups_in(node_set):
         if group not in groups:
             raise RackError(f"no group `@{group}` in this rack; {did_you_mean(group, groups)}")
     chosen = set(_parse(node_set, names, groups))
@@ -30,6 +36,11 @@ def resolve(node_set: str, names: Sequence[str], groups: Mapping[str, Iterable[s
     return [name for name in names if name in chosen]
 
 
+def groups_in(node_set: str) -> list[str]:
+    """The groups that are named in it."""
+    return re.findall(r"@([\w.-]+)", node_set)
+
+
 def fold(names: Iterable[str]) -> str:
     """`phone001, phone002, phone003` as `phone[001-003]`."""
     from ClusterShell.NodeSet import NodeSet
@@ -38,13 +49,32 @@ def fold(names: Iterable[str]) -> str:
 
 
 def fold_sentences(sentences: Iterable[tuple[str, str]]) -> list[str]:
-    """Sentences by the phone that each names, one line for all phones that share one."""
-    owners: dict[str, list[str]] = {}
+    """Sentences by the phone that each names, one line for all phones that share one but for what
+    was measured, of which the line has the range."""
+    owners: dict[str, list[tuple[str, list[str]]]] = {}
     for name, text in sentences:
         # The name as a word of its own: `phone1` is no part of `phone12`.
         shared = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])( \([\d.]+\))?", "\0", text)
-        owners.setdefault(shared, []).append(name)
-    return [text.replace("\0", fold(names)) for text, names in owners.items()]
+        numbers = [found[0] for found in MEASURED.finditer(shared)]
+        owners.setdefault(MEASURED.sub("\1", shared), []).append((name, numbers))
+    return [_sentence(shared, said) for shared, said in owners.items()]
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two messages differ in what was measured only: every look measures anew."""
+    return MEASURED.sub("", one) == MEASURED.sub("", other)
+
+
+def _sentence(shared: str, said: Sequence[tuple[str, list[str]]]) -> str:
+    columns = zip(*(numbers for _, numbers in said), strict=True)
+    ranges = iter([_range(numbers) for numbers in columns])
+    text = re.sub("\1", lambda _: next(ranges), shared)
+    return text.replace("\0", fold(name for name, _ in said))
+
+
+def _range(numbers: Sequence[str]) -> str:
+    lowest, highest = min(numbers, key=float), max(numbers, key=float)
+    return lowest if lowest == highest else f"{lowest} to {highest}"
 
 
 def expand(node_set: str) -> list[str]:

@@ -20,8 +20,15 @@ type EventKind = Literal[
     "forgotten",
 ]
 
-KEPT_EVENTS = 300
-"""So many of each phone; older ones go when newer ones come."""
+_STORIES: tuple[tuple[EventKind, ...], ...] = (
+    ("drained", "undrained", "drain-ended", "forgotten"),
+    ("allocated", "released"),
+    ("lost", "answered"),
+    ("health",),
+)
+KEPT_EVENTS = 150
+"""So many of each of a phone's stories; older ones go when newer ones of the same come: a link that
+comes and goes all night does not wash away why somebody drained the phone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,14 @@ def note(database: sqlite3.Connection, events: Sequence[Event]) -> None:
     database.executemany(
         "INSERT INTO events (time, phone, kind, who, why) VALUES (?, ?, ?, ?, ?)", rows
     )
-    database.executemany(
-        "DELETE FROM events WHERE phone = ? AND id <= (SELECT id FROM events WHERE phone = ? "
-        "ORDER BY id DESC LIMIT 1 OFFSET ?)",
-        [(phone, phone, KEPT_EVENTS) for phone in {each.phone for each in events}],
-    )
+    for phone, story in {(each.phone, _story(each.kind)) for each in events}:
+        kinds = ", ".join("?" * len(story))
+        of_story = f"phone = ? AND kind IN ({kinds})"
+        database.execute(
+            f"DELETE FROM events WHERE {of_story} AND id <= (SELECT id FROM events "  # noqa: S608
+            f"WHERE {of_story} ORDER BY id DESC LIMIT 1 OFFSET ?)",
+            (phone, *story, phone, *story, KEPT_EVENTS),
+        )
 
 
 def read(database: sqlite3.Connection, phone: str) -> list[Event]:
@@ -54,6 +64,10 @@ def read(database: sqlite3.Connection, phone: str) -> list[Event]:
         "SELECT phone, time, kind, who, why FROM events WHERE phone = ? ORDER BY id", (phone,)
     )
     return [Event(*row) for row in rows]
+
+
+def _story(kind: EventKind) -> tuple[EventKind, ...]:
+    return next(story for story in _STORIES if kind in story)
 
 
 def moment_text(moment: float) -> str:

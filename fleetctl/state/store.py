@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fleetctl.rack.nodesets import same
 from fleetctl.state import history, rows
 from fleetctl.state.database import Database
 from fleetctl.state.errors import Drained, Held
@@ -81,6 +82,9 @@ class State:
                     )
                 drain = Drain(who, why, origin, moment, end)
                 rows.put(database, "drains", phone, who, origin, why, moment, end)
+                # A check that finds the same again is no news; what a person does is.
+                if origin == "check" and any(same(d.why, why) for d in own):
+                    continue
                 told = why if end is None else f"{why} (until {history.moment_text(end)})"
                 history.note(database, [Event(phone, moment, "drained", drain.by, told)])
         return {phone: before[phone] for phone in names if phone in before}
@@ -124,8 +128,8 @@ class State:
         self.record_healths({phone: found})
 
     def record_healths(self, healths: Mapping[str, Health]) -> None:
-        """`record_health` of many; what is as before is no event, and a look that could not tell
-        takes the place of no other."""
+        """`record_health` of many; what is as before but for what was measured is no event, and a
+        look that could not tell takes the place of no other."""
         with self._database.transaction() as database:
             before = rows.healths(database)
             for phone, found in healths.items():
@@ -134,7 +138,11 @@ class State:
                 who = found.who or self._who
                 rows.put(database, "health", phone, found.status, found.message, found.time, who)
                 known = before.get(phone)
-                if known is None or (known.status, known.message) != (found.status, found.message):
+                if (
+                    known is None
+                    or known.status != found.status
+                    or not same(known.message, found.message)
+                ):
                     told = f"{found.status}: {found.message}" if found.message else found.status
                     history.note(database, [Event(phone, found.time, "health", who, told)])
 

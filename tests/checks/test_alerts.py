@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,6 +70,22 @@ def test_alertmanager_is_asked_and_other_racks_are_left_out() -> None:
 def test_without_alertmanager_prometheus_is_asked_for_what_fires() -> None:
     with answering(PROMETHEUS) as port:
         assert firing(RACK, ports=(1, port)) == [Alert("ClockOff", "", "p2", "")]
+
+
+def test_whatever_else_listens_there_is_no_monitoring() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+        def greet() -> None:
+            for _ in range(2):
+                connection, _ = server.accept()
+                with connection:
+                    connection.sendall(b"220 smtp.example.org ESMTP\r\n")
+
+        greeter = threading.Thread(target=greet, daemon=True)
+        greeter.start()
+        assert firing(RACK, ports=(port, port)) is None
+        greeter.join()
 
 
 def test_without_monitoring_there_is_nothing_to_say() -> None:

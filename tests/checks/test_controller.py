@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fleetctl.checks import controller_look
-from fleetctl.checks.controller import ControllerFacts, Interface
+from fleetctl.checks.controller import ControllerFacts, Guarding, Interface, Serving
 from fleetctl.checks.controller_look import (
     clock_offset_seconds,
     drift,
@@ -50,6 +50,8 @@ WELL = ControllerFacts(
     mirror_problem="",
     watched=2,
     tools={"ssh": "9.2"},
+    guard=Guarding(True, 3.0),
+    serve=Serving("process 7 of ann"),
 )
 
 
@@ -86,11 +88,18 @@ def ports(address: str, prefix: int = 24, mtu: int = 1500, up: bool = True) -> A
         ({"clock_offset_seconds": -90.0}, "controller-clock", "WARN"),
         ({"clock_synchronised": False}, "controller-clock", "WARN"),
         ({"units": {"nginx": "active", "dnsmasq": "failed"}}, "services", "CRITICAL"),
-        ({"units": {}}, "services", "UNKNOWN"),
+        ({"units": None}, "services", "UNKNOWN"),
         ({"snapshot": None}, "mirror", "WARN"),
         ({"mirror_problem": "HTTP 404"}, "mirror", "CRITICAL"),
         ({"prometheus_problem": "is not ready: refused"}, "prometheus", "WARN"),
         ({"watched": 1}, "prometheus", "WARN"),
+        ({"alertmanager_problem": "is not ready: refused"}, "alertmanager", "WARN"),
+        ({"guard": None}, "guard", "UNKNOWN"),
+        ({"guard": Guarding(False)}, "guard", "WARN"),
+        ({"guard": Guarding(False, 900.0)}, "guard", "CRITICAL"),
+        ({"serve": None}, "serve", "UNKNOWN"),
+        ({"serve": Serving(None, installed=True)}, "serve", "WARN"),
+        ({"serve": Serving(None, waiting=2)}, "serve", "CRITICAL"),
         ({"tools": {"ssh": "9.2", "adb": None}}, "tools", "WARN"),
         ({"drift": {"asyncssh": ("2.24", "2.20")}}, "dependencies", "WARN"),
     ],
@@ -102,8 +111,12 @@ def test_each_fault_is_found_by_its_own_check(
     assert found(replace(WELL, **changes)) == {check: status}
 
 
+def test_what_a_rack_does_not_need_is_no_fault() -> None:
+    assert found(replace(WELL, units={}, serve=Serving(None))) == {}
+
+
 def test_a_services_host_that_is_away_is_named_once() -> None:
-    away = replace(WELL, services_problem="it does not let us in", units={})
+    away = replace(WELL, services_problem="it does not let us in", units=None)
     assert found(away) == {"services-host": "CRITICAL", "services": "UNKNOWN"}
 
 
@@ -249,7 +262,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bytes]]:
     pages: dict[str, bytes] = {}
     handler: Callable[..., _Services] = type("Handler", (_Services,), {"pages": pages})
     server = HTTPServer(("127.88.0.1", 0), handler)
-    for port in ("PROMETHEUS_PORT", "MIRROR_PORT"):
+    for port in ("PROMETHEUS_PORT", "ALERTMANAGER_PORT", "MIRROR_PORT"):
         monkeypatch.setattr(controller_look, port, server.server_port)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -273,6 +286,7 @@ def test_everything_is_looked_at_together(pages: dict[str, bytes], paths: RackPa
 
     assert (facts.snapshot, facts.mirror_problem) == ("2026-11-29-0aad95", "")
     assert (facts.watched, facts.prometheus_problem) == (2, None)
+    assert facts.alertmanager_problem is None
     assert facts.unknown_phones == ("phone001", "phone002")
     assert facts.ssh_problems == ()
     assert facts.tools["ssh-keygen"] == "there"
@@ -282,3 +296,4 @@ def test_everything_is_looked_at_together(pages: dict[str, bytes], paths: RackPa
     facts = asyncio.run(look(rack, paths))
     assert "HTTP 404" in (facts.mirror_problem or "")
     assert "is not ready: HTTP 404" in (facts.prometheus_problem or "")
+    assert "is not ready: HTTP 404" in (facts.alertmanager_problem or "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from typing import Any
 
 import pytest
 
+from fleetctl.bench.deep import DeepLook
 from fleetctl.checks import burn_probe, look_probe
 from fleetctl.checks.answer import DeepFacts, PhoneFacts
 from fleetctl.checks.health import keep
 from fleetctl.checks.phone import judge
 from fleetctl.checks.readings import Readings
 from fleetctl.rack import Network, Phone, Rack, Thresholds
+from fleetctl.remote import Result as Answer
+from fleetctl.remote import faults
 from fleetctl.state import State
 
 RACK = Rack(
@@ -62,6 +66,8 @@ def found(deep: DeepFacts, rack: Rack = RACK) -> dict[str, str]:
         ({"goodput_mbits": 94.0}, "goodput", "CRITICAL"),
         ({"goodput_mbits": None}, "goodput", "UNKNOWN"),
         ({"burn_problem": "memory gives back other bytes"}, "burn-in", "CRITICAL"),
+        ({"burn_problem": None}, "burn-in", "UNKNOWN"),
+        ({"sustained_ratio": None}, "sustained", "UNKNOWN"),
         ({"sustained_ratio": 0.5}, "sustained", "CRITICAL"),
         ({"burn_celsius": 46.0}, "sustained", "CRITICAL"),
     ],
@@ -71,6 +77,80 @@ def test_each_fault_is_found_by_its_own_check(
 ) -> None:
     assert found(DEEP) == {}
     assert found(replace(DEEP, **changes)) == {check: status}
+
+
+def test_a_phone_that_is_lost_while_it_is_looked_at_has_failed_there_and_is_drained(
+    tmp_path: Path,
+) -> None:
+    gone = "phone001 stopped answering on a connection that was up"
+    looked = replace(DEEP, loss_ratio=None, wake_lock=None, look_lost=gone)
+    burnt = replace(DEEP, burn_problem=None, sustained_ratio=None, burn_lost=gone)
+    assert found(looked)["loss"] == "CRITICAL"
+    assert found(burnt)["burn-in"] == "CRITICAL"
+    with State(tmp_path / "state.db") as state:
+        facts = {"phone001": replace(FACTS, deep=burnt, answered=False)}
+        keep(state, facts, judge(facts, RACK, 3))
+        known = state.phones()["phone001"]
+        assert known.contact.missed_since is not None
+        (drain,) = known.drains
+        assert (drain.who, drain.why) == ("burn-in", f"was lost in its burn-in: {gone}")
+
+
+def test_what_nobody_could_tell_is_told_apart_from_what_was_not_found_out() -> None:
+    def missed(deep: DeepFacts, **changes: Any) -> set[str]:
+        facts = {"phone001": replace(FACTS, deep=deep, **changes)}
+        told = {o.check.name for o in judge(facts, RACK, 3)["phone001"] if o.result.missed}
+        return told & {*LEVELS, "temperature", "plugged"}
+
+    assert missed(DEEP) == set()
+    # A phone that lets no app ping or ask, and has no other to send to.
+    assert missed(replace(DEEP, loss_ratio=None, wake_lock=None, mtu_problem=None)) == set()
+    assert missed(replace(DEEP, goodput_mbits=None)) == set()
+    assert missed(replace(DEEP, goodput_mbits=None, goodput_problem="no report")) == {"goodput"}
+    assert missed(replace(DEEP, burn_problem=None, sustained_ratio=None)) == {
+        "burn-in",
+        "sustained",
+    }
+    assert missed(DEEP, readings=Readings(battery_health="good", charge_ratio=0.5)) == {
+        "temperature",
+        "plugged",
+    }
+
+
+def test_of_a_phone_that_is_away_one_check_says_so_and_the_others_need_not() -> None:
+    away = replace(FACTS, problem="it is away", reached=False, answered=False)
+    outcomes = judge({"phone001": away}, RACK, 3)["phone001"]
+    assert [o.check.name for o in outcomes if o.result.missed] == []
+    assert [o.check.name for o in outcomes if o.result.status == "CRITICAL"] == ["reachable"]
+
+
+class Silent:
+    """A fleet on which phone001 is lost in one of the programs, and phone002 ends it badly."""
+
+    def __init__(self, lost_in: str) -> None:
+        self._lost_in = lost_in
+
+    async def run_on(self, name: str, _command: str, **words: Any) -> Answer:
+        if self._lost_in not in words.get("stdin", ""):
+            return Answer(0, '{"error": "no iperf3 here"}')
+        return Answer(None, error=faults.lost(name)) if name == "phone001" else Answer(137)
+
+
+@pytest.mark.parametrize(
+    ("program", "level", "field"),
+    [(look_probe, 2, "look_lost"), (burn_probe, 3, "burn_lost")],
+)
+def test_a_phone_that_is_lost_in_a_deep_look_is_told_from_one_whose_program_fails(
+    program: Any, level: int, field: str
+) -> None:
+    both = {name: Phone(name, f"10.0.0.{n}") for n, name in enumerate(("phone001", "phone002"), 1)}
+    fleet: Any = Silent(Path(program.__file__).read_text()[:60])
+    asked = {name: PhoneFacts(name, phone.address) for name, phone in both.items()}
+    look = DeepLook(fleet, replace(RACK, phones=both))
+    said = asyncio.run(look.gather(asked, level))
+    assert getattr(said["phone001"].deep, field) == str(faults.lost("phone001"))
+    assert (said["phone001"].answered, said["phone001"].reached) == (False, True)
+    assert (getattr(said["phone002"].deep, field), said["phone002"].answered) == (None, True)
 
 
 def test_the_rack_file_sets_the_limits() -> None:

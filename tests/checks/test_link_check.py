@@ -87,14 +87,30 @@ def test_nobody_is_asked_where_no_switch_is_watched(prometheus: type[_Api]) -> N
     assert prometheus.asked == []
 
 
+def test_no_proxy_is_asked(prometheus: type[_Api], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.88.0.1:1")
+    prometheus.values["flaps"] = 2.0
+    assert recent(RACK) == {"phone001": LinkCounters(flaps=2.0)}
+
+
 def test_no_prometheus_is_unknown_too() -> None:
     assert recent(RACK, limit_seconds=1.0) is None
+
+
+def test_of_a_switch_that_is_not_watched_nothing_is_expected() -> None:
+    alone = replace(RACK, switches={"sw1": Switch("sw1")})
+    found = network.link(PhoneFacts("phone001", "127.88.0.11"), alone)
+    assert (found.status, found.message) == (
+        "OK",
+        "no switch is watched that could tell of its link",
+    )
 
 
 @pytest.mark.parametrize(
     ("link", "status", "told"),
     [
-        (None, "OK", "no switch is watched"),
+        (None, "UNKNOWN", "nothing is recorded of its link"),
+        (LinkCounters(), "UNKNOWN", "does not tell how fast"),
         (LinkCounters(speed_bytes=125e6, full_duplex=1), "OK", "up and clean"),
         (LinkCounters(flaps=1), "WARN", "came and went 1 times"),
         (LinkCounters(flaps=45), "CRITICAL", "came and went 45 times"),

@@ -14,6 +14,7 @@ from fleetctl.checks.packages import (
     differences,
     findings,
     judge,
+    keep_contact,
     most_common,
     read,
     read_snapshot,
@@ -21,7 +22,8 @@ from fleetctl.checks.packages import (
 from fleetctl.rack import Network, Phone, Rack, Versions
 from fleetctl.rack.variables import phone_packages
 from fleetctl.remote import Result
-from fleetctl.remote.faults import unreachable
+from fleetctl.remote.faults import key_changed, throttled, unreachable
+from fleetctl.state import State
 
 RACK = Rack(
     "lab",
@@ -90,6 +92,28 @@ def test_a_phone_that_is_not_reached_is_unknown_and_not_different() -> None:
 
     (line,) = said(read("phone001", answer))
     assert line.startswith("phone001 (10.1.0.11) is unreachable")
+
+
+def test_a_switch_that_is_off_is_one_line() -> None:
+    gone = [(f"phone00{n}", f"10.1.0.1{n}") for n in (1, 3, 7)]
+    answers = {n: Result(None, error=unreachable(n, at, "no route")) for n, at in gone}
+    (line,) = said(*(read(name, answer) for name, answer in answers.items()))
+    assert line.startswith("phone[001,003,007]: is unreachable: no route")
+
+
+def test_only_a_phone_that_is_silent_is_noted_as_lost(tmp_path: Path) -> None:
+    faults = {
+        "phone001": unreachable("phone001", "10.1.0.11", "no answer"),
+        "phone003": throttled("phone003", "10.1.0.11"),
+        "phone007": key_changed("phone007", "10.1.0.11"),
+    }
+    found = {name: read(name, Result(None, error=fault)) for name, fault in faults.items()}
+    with State(tmp_path / "state.db") as state:
+        keep_contact(state, found)
+        known = state.phones()
+    assert known["phone001"].contact.why == str(faults["phone001"])
+    assert {n for n, facts in known.items() if facts.contact.missed_since} == {"phone001"}
+    assert {n for n, facts in known.items() if facts.contact.seen} == {"phone003"}
 
 
 def test_what_an_interrupted_dpkg_left_is_named() -> None:

@@ -85,6 +85,43 @@ def test_the_history_is_bounded_and_the_newest_stays(state: State) -> None:
     assert [kind for kind, _, _ in told(state, "phone002")] == ["drained"]
 
 
+def test_a_phone_that_comes_and_goes_washes_no_other_story_away(state: State) -> None:
+    state.drain(["phone001"], "bob", "swollen", now=NOW)
+    state.record_health("phone001", "CRITICAL", "its battery is not well", NOW)
+    for turn in range(KEPT_EVENTS):
+        state.record_contact({"phone001": turn % 2 == 0}, NOW + turn)
+        state.allocate(f"digits-{turn}", ["phone002"], NOW + turn)
+        state.release(f"digits-{turn}", NOW + turn)
+    kinds = [event.kind for event in state.history("phone001")]
+    assert kinds[:2] == ["drained", "health"]
+    assert len(state.history("phone002")) == KEPT_EVENTS
+
+
+def test_what_every_look_measures_anew_is_no_event(state: State) -> None:
+    for said in (
+        "its battery has 41 °C, near the limit of 45 °C; is charged to 97%, more than 95%",
+        "its battery has 42 °C, near the limit of 45 °C; is charged to 98%, more than 95%",
+    ):
+        state.record_health("phone001", "WARN", said, NOW)
+    health = state.phones()["phone001"].health
+    assert health is not None
+    assert health.message == said
+    assert [kind for kind, _, _ in told(state, "phone001")] == ["health"]
+    for said in ("has Open MPI 5.0.3", "has Open MPI 5.0.4", "lost (in run digits-1)",
+                 "lost (in run digits-2)", "answers at 10.0.0.7 now"):  # fmt: skip
+        state.record_health("phone002", "CRITICAL", said, NOW)
+    assert len(told(state, "phone002")) == 5
+
+
+def test_a_check_that_drains_for_the_same_again_is_no_event(state: State) -> None:
+    for moment, ratio in ((0, "50%"), (9, "48%")):
+        why = f"keeps {ratio} of its first speed"
+        state.drain(["phone001"], "sustained", why, "check", NOW + moment)
+        state.drain(["phone001"], "bob", "screen broken", now=NOW + moment)
+    assert [who for _, who, _ in told(state, "phone001")] == ["check sustained", "bob", "bob"]
+    assert {drain.why for drain in state.phones()["phone001"].drains} == {why, "screen broken"}
+
+
 def test_a_refused_change_leaves_no_trace(state: State) -> None:
     state.drain(["phone002"], "bob", "screen broken", now=NOW)
     with pytest.raises(Drained):
