@@ -156,16 +156,39 @@ def _reason(evidence: Evidence) -> tuple[str, Cause]:
     for rank, final in failed.items():
         if final.reason and not _secondary(final.reason):
             return f"{evidence.phones[rank]} (rank {rank}): {final.reason}", "program"
+    if told := _out_of_reach(evidence):
+        return told, "unknown"
     silent = [phone for rank, phone in enumerate(evidence.phones) if rank not in evidence.finals]
     if silent:
         code = evidence.mpirun_code
         ending = "mpirun vanished" if code is None else f"mpirun ended with {code}"
         hint = _last_line(evidence.log)
-        told = f"no final record from {', '.join(silent)}; {ending}"
+        told = f"no final record from {fold(silent)}; {ending}"
         return told + (f": {hint}" if hint else ""), "unknown"
     rank, final = next(iter(failed.items()))
     told = f"{evidence.phones[rank]} (rank {rank}): {final.reason or 'failed without a reason'}"
     return told, "unknown"
+
+
+def _out_of_reach(evidence: Evidence) -> str | None:
+    """Ranks that could not connect to another: which of the two is to blame, nobody knows."""
+    names = {address: phone for phone, address in evidence.addresses.items()}
+    pairs = {
+        (evidence.phones[int(rank)], names[peer]): why
+        for rank, peer, why in _NOT_CONNECTED.findall(evidence.log)
+        if int(rank) < len(evidence.phones) and peer in names
+    }
+    told = [
+        f"{phone} cannot reach {peer} ({why}); check cable and switch between them"
+        for (phone, peer), why in pairs.items()
+    ]
+    return "; ".join(told) or None
+
+
+_NOT_CONNECTED = re.compile(
+    r"\[\d+,(\d+)\]<stderr>: .*connect\(\) to (\S+):\d+ failed\n.*Error: +(.+?) \(\d+\)"
+)
+"""What Open MPI's TCP says of a peer, behind the rank that says it."""
 
 
 def _not_run(evidence: Evidence, failed: Mapping[int, Final]) -> str | None:
@@ -192,6 +215,9 @@ def _secondary(reason: str) -> bool:
 
 def _last_line(log: str) -> str:
     """The last line of the log that says something: mpirun frames its words with dashes."""
-    lines = [line.strip() for line in log.splitlines()]
+    lines = [_RANK_MARK.sub("", line).strip() for line in log.splitlines()]
     telling = [line for line in lines if line and not set(line) <= {"-", "=", "*"}]
     return telling[-1][:200] if telling else ""
+
+
+_RANK_MARK = re.compile(r"^\[\d+,\d+\]<std(out|err)>:")

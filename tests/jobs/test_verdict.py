@@ -43,6 +43,34 @@ def test_mpiruns_zero_without_every_word_is_failure() -> None:
     assert verdict.reason == "no final record from phone003; mpirun ended with 0: prted lost"
 
 
+def test_many_phones_without_a_word_are_one_name() -> None:
+    verdict = judged([], mpirun_code=None)
+    assert verdict.reason == "no final record from phone[001-003]; mpirun vanished"
+
+
+def test_ranks_that_do_not_reach_each_other_are_named_both() -> None:
+    log = (
+        "[1,1]<stderr>: WARNING: Open MPI failed to TCP connect to a peer MPI process.\n"
+        "[1,1]<stderr>: \n"
+        "[1,1]<stderr>:   Local host: phone002\n"
+        "[1,1]<stderr>:   Message:    connect() to 10.0.0.3:1024 failed\n"
+        "[1,1]<stderr>:   Error:      No route to host (113)\n"
+        "[1,1]<stderr>: *** Unknown error\n"
+        "[1,1]<stderr>:  \n"
+    )
+    verdict = judged([], mpirun_code=14, log=log)
+    assert verdict.reason == (
+        "phone002 cannot reach phone003 (No route to host); check cable and switch between them"
+    )
+    assert (verdict.culprits, verdict.cause) == ({}, "unknown")
+
+
+def test_the_last_words_of_a_log_are_told_without_their_rank_s_mark() -> None:
+    log = "[1,2]<stderr>: out of luck\n[1,2]<stderr>:  \n"
+    reason = judged([final(0), final(1)], log=log).reason
+    assert reason == "no final record from phone003; mpirun ended with 0: out of luck"
+
+
 @pytest.mark.parametrize(
     ("code", "cure"), [(127, "`packages: {also: [NAME]}`"), (126, "call a script by its interp")]
 )
