@@ -32,7 +32,7 @@ from trainer.measure.heat import Thermometer
 from trainer.optimizers import Loss, build_optimizer, build_scheduler, scaled_rates, with_heads
 from trainer.report import Reporter
 from trainer.schedule import Schedule, linear_scale
-from trainer.shares import equal_shares, part_of, smallest_part
+from trainer.shares import batches, equal_shares, part_of, smallest_part
 from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
@@ -40,8 +40,6 @@ CHECKPOINTS = "checkpoints"
 FINISH = "finish"
 """A file in the run folder of any phone that asks the run to end with a checkpoint, once the
 iteration is over that all ranks are in."""
-
-_EVALUATION_BATCH = 256
 
 
 class TrainingError(TrainerError):
@@ -307,14 +305,14 @@ class Training:
         """Accuracy over the whole test set, of which each rank takes a part; the mean loss."""
         self._share_statistics()
         test, group = self._test, self._group
-        part = part_of(equal_shares(len(test), group.size), group.rank) if group else slice(None)
-        images, labels = test.images[part], test.labels[part]
+        rank, ranks = (group.rank, group.size) if group else (0, 1)
+        part = part_of(equal_shares(len(test), ranks), rank)
         sums = np.zeros(3)  # correct, loss, samples
         self._model.eval()
-        for start in range(0, len(labels), _EVALUATION_BATCH):
-            answer = torch.from_numpy(labels[start : start + _EVALUATION_BATCH])
-            some = centre(images[start : start + _EVALUATION_BATCH], self._plan.data.crop_pixels)
-            output = self._model(self._normalised(some))
+        for some in batches(part, self._shares.most_at_once(self._position)):
+            answer = torch.from_numpy(test.labels[some])
+            images = centre(test.images[some], self._plan.data.crop_pixels)
+            output = self._model(self._normalised(images))
             correct = int((output.argmax(dim=1) == answer).sum())
             sums += (correct, self._loss(output, answer).item() * len(answer), len(answer))
         self._model.train()
