@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from trainer.exchange.engine import Engine
 from trainer.formats import (
     LEAST_FOR_BATCH_NORM,
     CheckpointEvent,
+    EvaluatingEvent,
     EvaluationEvent,
     IterationEvent,
     Plan,
@@ -303,8 +305,9 @@ class Training:
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> float:
         """Accuracy over the whole test set, of which each rank takes a part; the mean loss."""
+        test, group, reporter = self._test, self._group, self._reporter
+        reporter.event(EvaluatingEvent(time.time(), reporter.iteration, len(test)))
         self._share_statistics()
-        test, group = self._test, self._group
         rank, ranks = (group.rank, group.size) if group else (0, 1)
         part = part_of(equal_shares(len(test), ranks), rank)
         sums = np.zeros(3)  # correct, loss, samples
@@ -319,10 +322,9 @@ class Training:
         if group is not None:
             group.all_reduce(sums)
         accuracy, test_loss = float(sums[0] / sums[2]), float(sums[1] / sums[2])
-        self._reporter.test_accuracy = accuracy
-        self._reporter.event(
-            EvaluationEvent(time.time(), self._reporter.iteration, epoch, test_loss, accuracy)
-        )
+        reporter.test_accuracy = accuracy
+        told = test_loss if math.isfinite(test_loss) else None
+        reporter.event(EvaluationEvent(time.time(), reporter.iteration, epoch, told, accuracy))
         return test_loss
 
     def _save(self, epoch: int) -> None:

@@ -59,6 +59,7 @@ from trainer.formats.profile import PROFILE, Profile, Threads, Workload
 from trainer.formats.progress import (
     CheckpointEvent,
     EndEvent,
+    EvaluatingEvent,
     EvaluationEvent,
     Event,
     Final,
@@ -111,6 +112,7 @@ __all__ = [
     "DataSpec",
     "Document",
     "EndEvent",
+    "EvaluatingEvent",
     "EvaluationEvent",
     "Event",
     "Exchange",
