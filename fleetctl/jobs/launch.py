@@ -88,6 +88,9 @@ async def choose_phones(
             )
             outcomes = preflight.judge(preflight.with_common_versions(facts), room.rack)
             failed = _failures(outcomes)
+            if again is not None and again.memory is not None:
+                free = {phone: facts[phone].free_memory_bytes for phone in facts}
+                failed |= rehearsal.too_small(again.memory, free)
             hot = {name: why for name in facts if (why := heat(facts[name], room.rack))}
             if not dry:
                 keep(room.state, facts, outcomes)
@@ -166,14 +169,13 @@ async def rehearse(room: Room, prepared: Prepared) -> Prepared:
     does fit. Raises NotRehearsed."""
     if prepared.plan is None:
         return prepared
-    facts = prepared.chosen.facts
-    free_bytes = {phone: facts[phone].free_memory_bytes for phone in prepared.chosen.phones}
-    release = facts[prepared.chosen.phones[0]].release
-    plan = prepared.plan
+    chosen, plan = prepared.chosen, prepared.plan
+    free_bytes = chosen.free_bytes
+    release = chosen.facts[chosen.phones[0]].release
     need = await rehearsal.rehearse(room.fleet, plan, release, room.paths.data, free_bytes)
     if need is None:
         return prepared
-    return replace(prepared, plan=rehearsal.with_room(plan, need, free_bytes))
+    return replace(prepared, plan=rehearsal.with_room(plan, need, free_bytes), memory=need)
 
 
 async def launch(
@@ -274,6 +276,8 @@ def _write_folder(
     if prepared.plan is not None:
         prepared.plan.write(run.plan_file)
         run.checkpoints.mkdir(exist_ok=True)
+    if prepared.memory is not None:
+        prepared.memory.write(run.memory_file)
     write_versions(run, prepared.chosen)
     files = run.path / "files"
     for file in request.files:
