@@ -84,6 +84,7 @@ from trainer.formats.training import (
     OptimizerSpec,
     SchedulerSpec,
     class_name,
+    steps_of_one_cycle,
 )
 from trainer.strictjson import Document, FormatError
 
@@ -169,6 +170,7 @@ __all__ = [
     "needed_shards",
     "progress_name",
     "record",
+    "steps_of_one_cycle",
     "too_few_for_batch_norm",
     "unknown_args",
     "verify",
