@@ -79,9 +79,15 @@ class SyncBatchNorm(nn.Module):
         """Whether this rank's samples are samples, and not there for the sake of the messages."""
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        if not self.training and self.running_mean is not None:
+        if not self.training:  # each rank in batches of its own: nothing is exchanged
             return nn.functional.batch_norm(
-                images, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps
+                images,
+                self.running_mean,
+                self.running_var,
+                self.weight,
+                self.bias,
+                training=self.running_mean is None,
+                eps=self.eps,
             )
         normalised: torch.Tensor = _SyncNormalise.apply(images, self)
         if self.weight is None:
@@ -96,7 +102,9 @@ class SyncBatchNorm(nn.Module):
             return
         assert self.num_batches_tracked is not None  # noqa: S101
         self.num_batches_tracked += 1
-        share = self.momentum or 1 / float(self.num_batches_tracked)
+        share = self.momentum
+        if share is None:  # the mean of all batches
+            share = 1 / float(self.num_batches_tracked)
         unbiased = variance * (count / max(count - 1, 1))
         self.running_mean.lerp_(mean.float(), share)
         self.running_var.lerp_(unbiased.float(), share)

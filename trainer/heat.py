@@ -30,7 +30,7 @@ class Shares:
         `thermometer`: this phone's, where shares follow heat."""
         self._plan, self._own_statistics = plan, own_statistics
         self._thermometer = thermometer
-        self.now = tuple(shares)
+        self.now = self._planned = tuple(shares)
         self.least = LEAST_FOR_BATCH_NORM * plan.accumulate if own_statistics else 1
         """The fewest samples of a rank that has some."""
         self._members = Members(self.now, self.least, plan.heat.pause_celsius)
@@ -55,6 +55,13 @@ class Shares:
         if self._own_statistics:
             return max(count, min(needed[rank], dealt[rank] // LEAST_FOR_BATCH_NORM))
         return max(count, needed[rank])
+
+    def most_at_once(self, rank: int) -> int:
+        """So many samples at a time a rank has memory for: what it was rehearsed with, or what its
+        share of the plan is computed in. Evaluating takes less for each than training."""
+        heat, planned = self._plan.heat, math.ceil(self._planned[rank] / self._plan.accumulate)
+        known = heat.most_at_once[rank] if heat.enabled and heat.most_at_once else 0
+        return max(planned, known, 1)
 
     def tell(self, compute_seconds: float) -> tuple[float, ...]:
         """What this rank has to say after an iteration whose compute took so long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,6 +21,7 @@ from trainer.exchange.engine import Engine
 from trainer.formats import (
     LEAST_FOR_BATCH_NORM,
     CheckpointEvent,
+    EvaluatingEvent,
     EvaluationEvent,
     IterationEvent,
     Plan,
@@ -32,7 +34,7 @@ from trainer.measure.heat import Thermometer
 from trainer.optimizers import Loss, build_optimizer, build_scheduler, scaled_rates, with_heads
 from trainer.report import Reporter
 from trainer.schedule import Schedule, linear_scale
-from trainer.shares import equal_shares, part_of, smallest_part
+from trainer.shares import batches, equal_shares, part_of, smallest_part
 from trainer.step import DataParallel, StepResult
 
 CHECKPOINTS = "checkpoints"
@@ -40,8 +42,6 @@ CHECKPOINTS = "checkpoints"
 FINISH = "finish"
 """A file in the run folder of any phone that asks the run to end with a checkpoint, once the
 iteration is over that all ranks are in."""
-
-_EVALUATION_BATCH = 256
 
 
 class TrainingError(TrainerError):
@@ -305,26 +305,26 @@ class Training:
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> float:
         """Accuracy over the whole test set, of which each rank takes a part; the mean loss."""
+        test, group, reporter = self._test, self._group, self._reporter
+        reporter.event(EvaluatingEvent(time.time(), reporter.iteration, len(test)))
         self._share_statistics()
-        test, group = self._test, self._group
-        part = part_of(equal_shares(len(test), group.size), group.rank) if group else slice(None)
-        images, labels = test.images[part], test.labels[part]
+        rank, ranks = (group.rank, group.size) if group else (0, 1)
+        part = part_of(equal_shares(len(test), ranks), rank)
         sums = np.zeros(3)  # correct, loss, samples
         self._model.eval()
-        for start in range(0, len(labels), _EVALUATION_BATCH):
-            answer = torch.from_numpy(labels[start : start + _EVALUATION_BATCH])
-            some = centre(images[start : start + _EVALUATION_BATCH], self._plan.data.crop_pixels)
-            output = self._model(self._normalised(some))
+        for some in batches(part, self._shares.most_at_once(self._position)):
+            answer = torch.from_numpy(test.labels[some])
+            images = centre(test.images[some], self._plan.data.crop_pixels)
+            output = self._model(self._normalised(images))
             correct = int((output.argmax(dim=1) == answer).sum())
             sums += (correct, self._loss(output, answer).item() * len(answer), len(answer))
         self._model.train()
         if group is not None:
             group.all_reduce(sums)
         accuracy, test_loss = float(sums[0] / sums[2]), float(sums[1] / sums[2])
-        self._reporter.test_accuracy = accuracy
-        self._reporter.event(
-            EvaluationEvent(time.time(), self._reporter.iteration, epoch, test_loss, accuracy)
-        )
+        reporter.test_accuracy = accuracy
+        told = test_loss if math.isfinite(test_loss) else None
+        reporter.event(EvaluationEvent(time.time(), reporter.iteration, epoch, told, accuracy))
         return test_loss
 
     def _save(self, epoch: int) -> None:

@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -87,10 +87,12 @@ class Reporter:
             self._end("done", None, parameters_sha256)
 
     def failed(self, reason: str) -> None:
-        """The last word of a rank that failed; a second one is not heard."""
+        """The last word of a rank that failed; a second one is not heard. Where it cannot be
+        written, it is said in the log at least."""
         if not self._ended:
-            self._end("failed", reason, None)
             print(f"{self.phone} (rank {self.rank}): {reason}", file=sys.stderr, flush=True)
+            with suppress(OSError):
+                self._end("failed", reason, None)
 
     def _end(
         self,
@@ -99,8 +101,9 @@ class Reporter:
         parameters_sha256: str | None,
     ) -> None:
         self._ended = True
-        self.event(EndEvent(time.time(), self.iteration, status, reason, self.test_accuracy))
-        Final(
+        with suppress(OSError):  # the record below is what counts
+            self.event(EndEvent(time.time(), self.iteration, status, reason, self.test_accuracy))
+        final = Final(
             run=self._plan.run,
             rank=self.rank,
             phone=self.phone,
@@ -109,7 +112,14 @@ class Reporter:
             iteration=self.iteration,
             test_accuracy=self.test_accuracy,
             parameters_sha256=parameters_sha256,
-        ).write(self._run_dir / final_name(self.rank))
+        )
+        place = self._run_dir / final_name(self.rank)
+        try:
+            final.write(place)
+        except OSError:
+            # On a full disk, what nobody needs any more makes room for it.
+            (self._run_dir / progress_name(self.rank)).unlink(missing_ok=True)
+            final.write(place)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainer.formats import Plan, PlanError, too_few_for_batch_norm
+from trainer.formats import Plan, PlanError, steps_of_one_cycle, too_few_for_batch_norm
 from trainer.shares import largest_remainder, smallest_part
 
 
@@ -26,7 +26,8 @@ class Schedule:
         """`shares` are what each rank has of a batch. A last batch of which a rank would see
         fewer than `least_samples` at a time is left out.
 
-        Raises PlanError if every batch is too small, or the warm-up is longer than the run.
+        Raises PlanError if every batch is too small, or the warm-up is longer than the run, or a
+        scheduler shorter.
         """
         per_epoch, rest = divmod(train_samples, sum(shares))
         if smallest_part(shares, plan.accumulate) < least_samples:
@@ -40,6 +41,7 @@ class Schedule:
                 f"warmup_iterations ({plan.warmup_iterations}) and epochs ({plan.epochs}): "
                 f"the whole run has only {iterations} iterations"
             )
+        _check_one_cycle(plan, iterations)
         return cls(per_epoch, iterations, rest)
 
     def rate_factor(self, plan: Plan, iteration: int) -> float:
@@ -54,6 +56,19 @@ class Schedule:
             return 1.0
         done = (iteration - warmup) / max(1, self.iterations - warmup)
         return (1 + math.cos(math.pi * done)) / 2
+
+
+def _check_one_cycle(plan: Plan, iterations: int) -> None:
+    """Raise PlanError for a scheduler that would refuse a step in the midst of the run."""
+    most = steps_of_one_cycle(plan.scheduler)
+    if plan.scheduler is None or most is None:
+        return
+    steps = iterations if plan.scheduler.every == "iteration" else plan.epochs
+    if steps > most:
+        raise PlanError(
+            f"scheduler {plan.scheduler.name} ends after {most} steps, but the run makes {steps}, "
+            f"one every {plan.scheduler.every}: set its total_steps to {steps}"
+        )
 
 
 def linear_scale(plan: Plan) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 
@@ -55,6 +55,12 @@ def part_of(shares: Sequence[int], rank: int) -> slice:
     """Where the share of `rank` lies when the shares stand one after another."""
     start = sum(shares[:rank])
     return slice(start, start + shares[rank])
+
+
+def batches(part: slice, most: int) -> Iterator[slice]:
+    """`part` in pieces of `most` samples, the last of which may be smaller."""
+    for start in range(part.start, part.stop, most):
+        yield slice(start, min(start + most, part.stop))
 
 
 def smallest_part(shares: Sequence[int], accumulate: int) -> int:

@@ -115,6 +115,8 @@ class Screen:
         if verdict.state == "failed":
             self.remark(f"{run.name} failed: {verdict.reason}")
             self.remark(f"see `fleetctl logs {run.name}`; all of it is in {run.path}")
+        if verdict.state == "done" and verdict.reason:
+            self.remark(f"{run.name}: {verdict.reason}")
         if verdict.state == "stopped" and verdict.left:
             self.remark(f"{run.name}: {verdict.reason}")
             self.remark(f"`fleetctl stop {run.name}` clears these phones once they answer")

@@ -11,6 +11,7 @@ from fleetctl.jobs.jobfile import JobError
 from fleetctl.rack import Rack
 from fleetctl.rack.placement import nearest
 from fleetctl.state import PhoneFacts, derive
+from trainer.formats import MemoryNeed
 
 # Suspect and lost phones are asked when the ready ones are too few for the number wanted, or when
 # all phones are wanted: a good preflight is what makes them ready again.
@@ -67,6 +68,8 @@ class Again:
     """Phones that it has failed on -> why."""
     pool: tuple[str, ...] = ()
     """The only phones that it may have; empty: any."""
+    memory: MemoryNeed | None = None
+    """What a rank of it needs, if that is known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,12 @@ from fleetctl.checks import phone as preflight
 from fleetctl.checks.hardware import heat
 from fleetctl.jobs import choose
 from fleetctl.jobs.choose import Again
+from fleetctl.jobs.rehearsal import too_small
 from fleetctl.jobs.room import Room
 from fleetctl.jobs.supervise import Watch
 from fleetctl.rack.nodesets import fold
 from fleetctl.rack.placement import nearest
+from trainer.formats import MemoryNeed
 
 LOOK_SECONDS = 30.0
 WORTH_SECONDS = 180.0
@@ -37,7 +39,7 @@ async def grow(
         choice = choose.candidates(room.rack, room.state.phones(), time.time(), again.pool, again)
         free = [phone for phone in choice.first if phone not in watch.phones]
         more = nearest(free, lacking, watch.phones, room.rack.switch_of)
-        ready = await _passing(room, more) if may_grow(more) else []
+        ready = await _passing(room, more, again.memory) if may_grow(more) else []
         if ready:
             await _next_checkpoint(watch)
             found = "phone is" if len(ready) == 1 else "phones are"
@@ -45,16 +47,19 @@ async def grow(
             return
 
 
-async def _passing(room: Room, phones: Collection[str]) -> list[str]:
+async def _passing(room: Room, phones: Collection[str], memory: MemoryNeed | None) -> list[str]:
     if not phones:
         return []
     wanted = room.state.wanted_revocations()
     facts = await preflight.gather(room.fleet, room.rack, phones, wanted_revocations=wanted)
     outcomes = preflight.judge(facts, room.rack)
+    free = {phone: facts[phone].free_memory_bytes for phone in facts}
+    small = too_small(memory, free) if memory is not None else {}
     return [
         phone
         for phone, found in outcomes.items()
         if all(o.result.status != "CRITICAL" for o in found)
+        and phone not in small
         and not heat(facts[phone], room.rack)  # worth no new start before it has cooled
     ]
 

@@ -40,6 +40,7 @@ from fleetctl.jobs.verdict import Verdict
 from fleetctl.rack.files import write_atomic
 from fleetctl.rack.nodesets import fold
 from fleetctl.state import Held
+from trainer.formats import MemoryNeed
 
 __all__ = ["Chosen", "Prepared", "Room", "StartError"]
 
@@ -64,10 +65,12 @@ class Request:
 
 @dataclass(slots=True)
 class _Look:
-    """What preflight has found out of those that were asked; kept in the state, if `lasting`."""
+    """What preflight has found out of those that were asked; kept in the state, if `lasting`.
+    `memory`: what a rank needs, where that is known."""
 
     room: Room
     lasting: bool
+    memory: MemoryNeed | None
     facts: dict[str, preflight.PhoneFacts] = field(default_factory=dict)
     outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -88,6 +91,9 @@ class _Look:
         )
         self.outcomes = preflight.judge(preflight.with_common_versions(self.facts), rack)
         self.failed = _failures(self.outcomes)
+        if self.memory is not None:
+            free = {phone: known.free_memory_bytes for phone, known in self.facts.items()}
+            self.failed |= rehearsal.too_small(self.memory, free)
         self.hot = {name: why for name in self.facts if (why := heat(self.facts[name], rack))}
         if self.lasting:
             keep(state, self.facts, self.outcomes)
@@ -107,7 +113,8 @@ async def choose_phones(
     Raises NotEnoughPhones. What was found out is kept in the state, unless `dry`.
     """
     began = time.monotonic()
-    known, switches, look = room.state.phones(), room.rack.switch_of, _Look(room, not dry)
+    known, switches = room.state.phones(), room.rack.switch_of
+    look = _Look(room, not dry, again.memory if again else None)
     pool = again.pool if again else wish.named or wish.offered
     choice = choose.candidates(room.rack, known, time.time(), pool, again)
     for batch in choose.batches(choice, wish, again, switches):
@@ -192,14 +199,13 @@ async def rehearse(room: Room, prepared: Prepared) -> Prepared:
     does fit. Raises NotRehearsed."""
     if prepared.plan is None:
         return prepared
-    facts = prepared.chosen.facts
-    free_bytes = {phone: facts[phone].free_memory_bytes for phone in prepared.chosen.phones}
-    release = facts[prepared.chosen.phones[0]].release
-    plan = prepared.plan
+    chosen, plan = prepared.chosen, prepared.plan
+    free_bytes = chosen.free_bytes
+    release = chosen.facts[chosen.phones[0]].release
     need = await rehearsal.rehearse(room.fleet, plan, release, room.paths.data, free_bytes)
     if need is None:
         return prepared
-    return replace(prepared, plan=rehearsal.with_room(plan, need, free_bytes))
+    return replace(prepared, plan=rehearsal.with_room(plan, need, free_bytes), memory=need)
 
 
 async def launch(
@@ -314,6 +320,8 @@ def _write_folder(
     if prepared.plan is not None:
         prepared.plan.write(run.plan_file)
         run.checkpoints.mkdir(exist_ok=True)
+    if prepared.memory is not None:
+        prepared.memory.write(run.memory_file)
     write_versions(run, prepared.chosen)
     files = run.path / "files"
     for file in request.files:

@@ -26,7 +26,8 @@ from fleetctl.jobs.attach import watch_of
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
 from fleetctl.jobs.growth import grow
 from fleetctl.jobs.launch import Request, choose_phones, job_of, prepare, write_versions
-from fleetctl.jobs.room import Chosen, Room
+from fleetctl.jobs.rehearsal import refitted
+from fleetctl.jobs.room import Chosen, Prepared, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.start import BrokenOff, begin
 from fleetctl.jobs.supervise import Watch, follow
@@ -191,7 +192,7 @@ class _Carrier:
             wish, pool = self._wish(before[0])
         except FleetError:  # the rack file has changed, and the job no longer fits it
             return
-        again = Again(self.run.name, (), self._avoided(before), pool)
+        again = Again(self.run.name, (), self._avoided(before), pool, self.run.memory())
         await grow(self.room, watch, wish.most or 0, again, self.may_grow)
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
@@ -246,6 +247,7 @@ class _Carrier:
             name = runs.name_of_attempt(run.name, number)
             resume = f"resume/{found.path.name}" if found else None
             prepared = prepare(room, Request(job_of(run), Wish()), chosen, name, resume)
+            prepared = self._refitted(prepared)
         except FleetError as error:
             raise GiveUp(str(error)) from error
         run.record(
@@ -273,6 +275,20 @@ class _Carrier:
             if not end.told:
                 raise end.cause from None
 
+    def _refitted(self, prepared: Prepared) -> Prepared:
+        """What is left of the run's phones may have larger shares than its first ones had. Raises
+        NotRehearsed."""
+        plan, need = prepared.plan, self.run.memory()
+        if plan is None or need is None:
+            return prepared
+        fitting = refitted(plan, need, prepared.chosen.free_bytes)
+        if fitting.accumulate > plan.accumulate:
+            self.room.remark(
+                f"{self.run.name}: each phone computes its samples in {fitting.accumulate} parts, "
+                "since memory is not enough for them at once"
+            )
+        return replace(prepared, plan=fitting)
+
     async def _newest(self, phones: list[str]) -> checkpoints.Found | None:
         """The newest valid checkpoint; None: from the beginning."""
         noted = len(self.run.events())
@@ -298,7 +314,7 @@ class _Carrier:
             last = before[-1]
             held = (*last.phones, *last.spares, *self.offered)
             keep = [p for p in dict.fromkeys(held) if p not in avoid]
-            again = Again(self.run.name, tuple(keep), avoid, pool)
+            again = Again(self.run.name, tuple(keep), avoid, pool, self.run.memory())
             try:
                 return await self._allocate(wish, again)
             except NotEnoughPhones as error:

@@ -12,7 +12,15 @@ from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import onphone
 from fleetctl.jobs.planning import is_small, seen_shape
 from fleetctl.remote import Fleet
-from trainer.formats import KNOWN, DataManifest, FormatError, MemoryNeed, Plan, least_parts
+from trainer.formats import (
+    KNOWN,
+    DataManifest,
+    FormatError,
+    MemoryNeed,
+    Plan,
+    PlanError,
+    least_parts,
+)
 
 LIMIT_SECONDS = 180.0
 """Importing torch and torchvision takes a slow phone half a minute."""
@@ -64,6 +72,39 @@ def with_room(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]
         for free in [free_bytes.get(phone)]
     )
     return replace(plan, heat=replace(heat, most_at_once=fit))
+
+
+def too_small(need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> dict[str, str]:
+    """Phones that have too little memory for a rank, whatever its share, each with why. Pure."""
+    return {
+        phone: f"a rank of this run needs about {need.bytes_for(1) >> 20} MiB of memory, "
+        f"{free >> 20} MiB are free"
+        for phone, free in free_bytes.items()
+        if free is not None and not need.samples_that_fit(free)
+    }
+
+
+def refitted(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> Plan:
+    """The plan of a further attempt, in which fewer phones may have more samples each: computed in
+    as many parts as their memory asks for. Pure. Raises NotRehearsed if no number of parts helps.
+    """
+    needed = [
+        least_parts(samples, max(need.samples_that_fit(free), 1))
+        for phone, samples in zip(plan.phones, plan.samples_per_rank, strict=True)
+        if (free := free_bytes.get(phone)) is not None
+    ]
+    parts = max(plan.accumulate, *needed, 1)
+    most = (
+        () if not plan.heat.most_at_once else [math.ceil(n / parts) for n in plan.samples_per_rank]
+    )
+    fitting = replace(plan, accumulate=parts, heat=replace(plan.heat, most_at_once=tuple(most)))
+    try:
+        fitting.check()
+    except PlanError as error:
+        raise NotRehearsed(f"{too_large(plan, need, free_bytes)}; but {error}") from None
+    if reason := too_large(fitting, need, free_bytes):
+        raise NotRehearsed(reason)
+    return with_room(fitting, need, free_bytes)
 
 
 def too_large(plan: Plan, need: MemoryNeed, free_bytes: Mapping[str, int | None]) -> str | None:

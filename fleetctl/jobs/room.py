@@ -10,7 +10,7 @@ from fleetctl.rack import Rack, RackPaths
 from fleetctl.rack.model import OpenMpiSeries
 from fleetctl.remote import Fleet
 from fleetctl.state import State
-from trainer.formats import Plan
+from trainer.formats import MemoryNeed, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,11 @@ class Chosen:
     avoided: Mapping[str, str] = field(default_factory=dict)
     """Phones that would do but for their heat -> what tells of it."""
 
+    @property
+    def free_bytes(self) -> dict[str, int | None]:
+        """Of each phone's memory; None is unknown."""
+        return {phone: self.facts[phone].free_memory_bytes for phone in self.phones}
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
@@ -49,3 +54,5 @@ class Prepared:
     trainer_alone: bool
     """Whether the ranks run the trainer, not a program of the user's."""
     addresses: Mapping[str, str] = field(default_factory=dict)
+    memory: MemoryNeed | None = None
+    """What a rank was found to need, if it was rehearsed."""

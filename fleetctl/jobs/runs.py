@@ -25,7 +25,7 @@ from typing import IO, Any, ClassVar, Literal
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs.lines import Lines, append_line, read_lines
 from fleetctl.rack import InputError
-from trainer.formats import Plan
+from trainer.formats import MemoryNeed, Plan
 
 type RunState = Literal["preparing", "running", "recovering", "done", "failed", "stopped"]
 """`recovering`: between two attempts."""
@@ -80,6 +80,7 @@ class RunFolder:
         self.name = path.name
         self.events_file = path / "events.jsonl"
         self.job_file = path / "job.yml"
+        self.memory_file = path / "memory.json"
         self.checkpoints = path / "checkpoints"
         self._lock_file = path / "supervisor.lock"
 
@@ -141,6 +142,10 @@ class RunFolder:
     def plan(self) -> Plan | None:
         """The plan; None for a command that the trainer does not run."""
         return Plan.read(self.plan_file) if self.plan_file.exists() else None
+
+    def memory(self) -> MemoryNeed | None:
+        """What a rank was found to need before the first attempt; None where nobody has looked."""
+        return MemoryNeed.read(self.memory_file) if self.memory_file.exists() else None
 
     def summary(self) -> Summary:
         """State and outcome, out of the events."""

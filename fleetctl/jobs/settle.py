@@ -89,6 +89,7 @@ async def clear_up(
     code = None
     if head in reachable:
         code = await _collect_from_head(fleet, run, head)
+    plan = run.plan()
     done = [rank for rank, final in finals.items() if final.status == "done"]
     evidence = Evidence(
         phones=phones,
@@ -103,6 +104,7 @@ async def clear_up(
         stop_reason=run.stop_reason,
         command=_command(run),
         came_back=_came_back(run),
+        one_model=plan is not None and plan.exchange.enabled,
         full=frozenset() if len(done) == len(phones) else await _full(fleet, reachable),
     )
     verdict = judge(evidence)

@@ -1,4 +1,4 @@
-"""Phones that compute slower than the others, or than they themselves did before. Pure.
+"""Phones that compute slower than the others, above all those that did not before. Pure.
 
 Only the time that a phone computes counts, for each of its samples: in the synchronous step
 everybody else waits for the slowest, and that wait is nobody's fault but its.
@@ -15,6 +15,8 @@ from trainer.formats import Progress
 
 SLOWER_THAN_FASTEST = 1.3
 SLOWER_THAN_BEFORE = 1.2
+"""One that has become so much slower is named as soon as it is so much behind the fastest too."""
+
 LOOKS = 5
 """Of which the median counts, so that a checkpoint or one hiccup is not a habit."""
 
@@ -93,8 +95,10 @@ class Stragglers:
         self, phone: str, seconds: float, fastest: str, fastest_seconds: float
     ) -> Straggler | None:
         factor = seconds / max(fastest_seconds, 1e-9)
-        if factor < SLOWER_THAN_FASTEST or factor < 1.5 * self._named.get(phone, 0.0):
+        own = seconds / max(self._speeds[phone].best, 1e-9)
+        slowed = own >= SLOWER_THAN_BEFORE
+        limit = SLOWER_THAN_BEFORE if slowed else SLOWER_THAN_FASTEST
+        if factor < limit or factor < 1.5 * self._named.get(phone, 0.0):
             return None
         self._named[phone] = factor
-        own = seconds / max(self._speeds[phone].best, 1e-9)
         return Straggler(phone, fastest, factor, own)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from trainer.formats import (
     CheckpointEvent,
     EndEvent,
+    EvaluatingEvent,
     EvaluationEvent,
     Event,
     IterationEvent,
@@ -36,7 +37,13 @@ class Tracker:
     notes: list[str] = field(default_factory=list)
     first_time: float | None = None
     _gaps: deque[float] = field(default_factory=lambda: deque(maxlen=32))
-    _previous: float | None = None
+    """From one iteration to the next, less the evaluation between them."""
+    _since: float | None = None
+    """When the last iteration was over, or the run began."""
+    _evaluating: EvaluatingEvent | None = None
+    """The evaluation that is going on."""
+    _evaluation_seconds: float = 0.0
+    """The longest one."""
 
     def take(self, event: Event) -> None:
         """Account for one line of progress.jsonl."""
@@ -44,30 +51,48 @@ class Tracker:
         match event:
             case StartEvent():
                 self.iterations, self.resumed_at = event.iterations, event.iteration
+                self._since = event.time
                 if event.note:
                     self.notes.append(event.note)
             case IterationEvent():
                 self.last = event
+                if self._since is not None:
+                    self._gaps.append(max(event.time - self._since, 0.0))
+                self._since, self._evaluating = event.time, None
+            case EvaluatingEvent():
+                self._evaluating = event
             case EvaluationEvent():
                 self.evaluation = event
+                self._end_evaluation(event.time)
             case CheckpointEvent():
                 self.checkpoint = event
             case EndEvent():
                 self.end = event
-        if self._previous is not None:
-            self._gaps.append(max(event.time - self._previous, 0.0))
-        self._previous = event.time
+
+    def _end_evaluation(self, now: float) -> None:
+        if self._evaluating is None:
+            return
+        took = max(now - self._evaluating.time, 0.0)
+        self._evaluation_seconds = max(self._evaluation_seconds, took)
+        if self._since is not None:
+            self._since += took
+        self._evaluating = None
 
     @property
     def deadline_seconds(self) -> float:
         """How long silence is still normal: adaptive, since phones are slow in their own ways.
 
-        An evaluation or a checkpoint counts as a gap too, so the longest one seen is allowed.
+        The longest pause between two iterations, as for a checkpoint, may come again. An evaluation
+        is given twice what training on its samples would take, or twice what one has taken.
         """
-        if self.last is None:
+        if self.last is None or not self._gaps:
             return FIRST_LIMIT_SECONDS
         typical, longest = statistics.median(self._gaps), max(self._gaps)
-        return max(LEAST_LIMIT_SECONDS, ITERATIONS_OF_PATIENCE * typical, 2 * longest)
+        limit = max(LEAST_LIMIT_SECONDS, ITERATIONS_OF_PATIENCE * typical, 2 * longest)
+        if self._evaluating is None:
+            return limit
+        trained = typical * self._evaluating.samples / max(self.last.images, 1)
+        return max(limit, 2 * trained, 2 * self._evaluation_seconds)
 
     @property
     def iteration_seconds(self) -> float | None:

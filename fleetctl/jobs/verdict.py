@@ -7,6 +7,7 @@ every rank's own final record says so.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -47,6 +48,8 @@ class Evidence:
     """Phones without any free storage."""
     command: str = ""
     """What its ranks run, if that is not the trainer."""
+    one_model: bool = False
+    """Whether all ranks should have ended with the same parameters."""
     stop_reason: str = "stopped by the operator"
     """Why it was stopped, if it was."""
 
@@ -74,7 +77,8 @@ def judge(evidence: Evidence) -> Verdict:
     left = {**evidence.unreachable, **evidence.unswept}
     done = [rank for rank, final in finals.items() if final.status == "done"]
     if len(done) == len(evidence.phones):
-        return Verdict("done", None, {}, finals[0].test_accuracy, left, mpirun_code=code)
+        warning = _differing(evidence) if evidence.one_model else None
+        return Verdict("done", warning, {}, finals[0].test_accuracy, left, mpirun_code=code)
     ended_early = [rank for rank, final in finals.items() if final.status == "stopped"]
     if evidence.stopped or len(ended_early) == len(evidence.phones):
         told = [evidence.stop_reason, *left.values()]
@@ -86,6 +90,23 @@ def judge(evidence: Evidence) -> Verdict:
     told += [why for phone, why in evidence.unswept.items() if phone not in culprits]
     cause = "phones" if culprits else cause
     return Verdict("failed", "; ".join(told), culprits, None, left, cause, code)
+
+
+def _differing(evidence: Evidence) -> str | None:
+    """Which phones ended with other parameters than most, though the exchange keeps them equal."""
+    phones: dict[str, list[str]] = defaultdict(list)
+    for rank, final in sorted(evidence.finals.items()):
+        if final.parameters_sha256 is not None:
+            phones[final.parameters_sha256].append(evidence.phones[rank])
+    most, *others = sorted(phones.values(), key=len, reverse=True) or [[]]
+    if not others:
+        return None
+    odd = fold(phone for group in others for phone in group)
+    return (
+        f"warning: {odd} ended with other parameters than {fold(most)}: their checkpoints differ, "
+        "and the accuracy is of all of them; unless the model keeps values of its own outside "
+        "BatchNorm, a phone has computed wrongly (`fleetctl check --level 3`)"
+    )
 
 
 def _refusing_ssh(evidence: Evidence) -> dict[str, str]:

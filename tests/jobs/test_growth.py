@@ -35,7 +35,7 @@ def state(tmp_path: Path) -> Iterator[State]:
 
 @pytest.fixture
 def watch(tmp_path: Path, state: State, monkeypatch: pytest.MonkeyPatch) -> Watch:
-    async def passing(_: Room, phones: Any) -> list[str]:
+    async def passing(_: Room, phones: Any, __: Any) -> list[str]:
         return list(phones)
 
     monkeypatch.setattr(growth, "_passing", passing)

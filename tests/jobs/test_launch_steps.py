@@ -17,13 +17,14 @@ import pytest
 from fleetctl.checks.phone import PhoneFacts
 from fleetctl.errors import ExitCode
 from fleetctl.jobs import choose, launch, onphone, past
-from fleetctl.jobs.jobfile import Job
+from fleetctl.jobs.jobfile import Job, Train
 from fleetctl.jobs.launch import Chosen, Prepared, Request, Room
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
 from fleetctl.state import State
+from trainer.formats import MemoryNeed
 
 RACK = Rack(
     name="r",
@@ -121,6 +122,40 @@ def test_a_full_disk_leaves_no_phone_held_and_no_folder(
         asyncio.run(go())
     assert held(state) == []
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_what_a_rehearsal_found_is_kept_for_further_attempts(
+    room: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Train.model_validate(
+        {
+            **{"model": "resnet-50", "data": "images", "epochs": 1, "global_batch": 8},
+            "optimizer": {"name": "sgd", "lr": 0.1},
+        }
+    )
+    plan, need = build_plan(train, "r-1", PHONES), MemoryNeed(1, 2, 3, 4)
+
+    def prepare(_: Any, __: Any, chosen: Chosen, *___: Any) -> Prepared:
+        return Prepared("r-1", chosen, plan, ("mpirun",), "5.0", True)
+
+    async def found(*_: Any) -> MemoryNeed:
+        return need
+
+    async def begun(*_: Any) -> None:
+        return
+
+    monkeypatch.setattr(launch, "prepare", prepare)
+    monkeypatch.setattr(launch.rehearsal, "rehearse", found)
+    monkeypatch.setattr(launch, "begin", begun)
+    request = Request(Job(name="r", train=train), choose.Wish())
+
+    async def go() -> launch.RunFolder:
+        with ExitStack() as stack:
+            here = room(FakeFleet())
+            here.paths.data = tmp_path
+            return (await launch.launch(here, request, stack))[0]
+
+    assert asyncio.run(go()).memory() == need
 
 
 ENDED = [

@@ -14,7 +14,8 @@ import pytest
 from fleetctl.checks.phone import PhoneFacts
 from fleetctl.jobs import checkpoints, recover, runs
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish, candidates, pick
-from fleetctl.jobs.jobfile import Job, write_job
+from fleetctl.jobs.jobfile import Job, Train, write_job
+from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.room import Chosen, Prepared, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.start import BrokenOff, StartError
@@ -23,6 +24,7 @@ from fleetctl.jobs.verdict import Verdict
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Result
 from fleetctl.state import State
+from trainer.formats import MemoryNeed, Plan
 
 RACK = Rack(
     name="r",
@@ -37,6 +39,9 @@ TRAIN = {
     "global_batch": 48,
     "optimizer": {"name": "sgd", "lr": 0.1},
 }
+
+
+TRAINING = Train.model_validate(TRAIN)
 
 
 def lost(*phones: str) -> Verdict:
@@ -63,6 +68,8 @@ class World:
         self.ends: list[Verdict | Exception] = []
         self.down: set[str] = set()
         self.stuck = False
+        self.free_bytes: int | None = None
+        """Memory of each phone."""
         self.followed: list[tuple[str, ...]] = []
         self.checkpoint: int | None = None
         fleet: Any = Fleet()
@@ -116,7 +123,7 @@ class World:
         if len(ready) < wish.least:
             raise NotEnoughPhones(f"{wish.least} wanted, {len(ready)} ready")
         taken, spares = pick(ready, wish, again.keep)
-        facts = {phone: PhoneFacts(phone, "") for phone in ready}
+        facts = {phone: PhoneFacts(phone, "", free_memory_bytes=self.free_bytes) for phone in ready}
         return Chosen(tuple(RACK.ring(taken)), facts, 0.1, spares)
 
     def prepare(self, _: Room, __: Any, chosen: Chosen, name: str, ___: Any) -> Prepared:
@@ -210,6 +217,21 @@ def test_one_that_came_by_the_queue_waits_there_again_and_goes_on_in_its_turn(
     world.down = set()
     assert carry("phone005", "phone006").state == "done"
     assert run.summary().phones == ("phone002", "phone005")
+
+
+def test_fewer_phones_compute_their_larger_shares_in_parts_that_memory_is_enough_for(
+    world: World,
+) -> None:
+    run = world.launched(job(phones="4"), *list(RACK.phones)[:4])
+    mib = 1 << 20
+    MemoryNeed(300 * mib, 400 * mib, 100 * mib, 20 * mib).write(run.memory_file)
+    world.plan = build_plan(TRAINING, "digits-1.2", ("phone001", "phone002"))
+    world.ends, world.down = [lost("phone003", "phone004")], {"phone005", "phone006"}
+    world.free_bytes = 1000 * mib
+    carried(world, run)
+    assert world.plan.samples_per_rank == (24, 24)
+    assert Plan.read(run.plan_file).accumulate == 2
+    assert "computes its samples in 2 parts" in "".join(world.remarks)
 
 
 def test_two_phones_at_once(world: World) -> None:

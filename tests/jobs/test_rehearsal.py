@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from fleetctl.jobs.rehearsal import too_large, with_room
+from fleetctl.jobs.rehearsal import NotRehearsed, refitted, too_large, too_small, with_room
 from trainer.formats import DataSpec, HeatSpec, MemoryNeed, ModelSpec, OptimizerSpec, Plan
 
 MIB = 1 << 20
@@ -42,6 +42,35 @@ def test_the_tightest_phone_is_named_and_what_would_fit_it() -> None:
     )
     advised = dataclasses.replace(PLAN, accumulate=4)
     assert too_large(advised, NEED, {"phone001": 1000 * MIB, "phone002": 900 * MIB}) is None
+
+
+def test_larger_shares_of_fewer_phones_are_computed_in_parts_that_fit() -> None:
+    free = {"phone001": 1340 * MIB, "phone002": 900 * MIB}
+    fitting = refitted(PLAN, NEED, free)
+    assert fitting == dataclasses.replace(PLAN, accumulate=4)
+    assert too_large(fitting, NEED, free) is None
+    assert refitted(PLAN, NEED, {"phone001": 1340 * MIB, "phone002": None}) == PLAN
+    asked_for = dataclasses.replace(PLAN, accumulate=8)
+    assert refitted(asked_for, NEED, free) == asked_for
+
+
+def test_whoever_takes_over_in_a_further_attempt_computes_no_more_at_a_time_than_fits() -> None:
+    plan = dataclasses.replace(PLAN, heat=HeatSpec(True, 43.0, (32, 32)))
+    fitting = refitted(plan, NEED, {"phone001": 1340 * MIB, "phone002": 900 * MIB})
+    assert (fitting.accumulate, fitting.heat.most_at_once) == (4, (32, 10))
+
+
+def test_parts_of_one_sample_do_not_help_batch_norm() -> None:
+    large = dataclasses.replace(NEED, sample_bytes=80 * MIB)
+    with pytest.raises(NotRehearsed, match=r"1 samples at a time fit.*; but .* BatchNorm"):
+        refitted(PLAN, large, {"phone001": 800 * MIB})
+
+
+def test_a_phone_without_memory_for_the_model_is_told_from_one_that_may_take_a_share() -> None:
+    free = {"phone001": 750 * MIB, "phone002": 900 * MIB, "phone003": None}
+    assert too_small(NEED, free) == {
+        "phone001": "a rank of this run needs about 800 MiB of memory, 750 MiB are free"
+    }
 
 
 @pytest.mark.parametrize("free", [650 * MIB, 750 * MIB])

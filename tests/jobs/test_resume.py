@@ -20,12 +20,13 @@ from fleetctl.cli import launch as command
 from fleetctl.cli.common import App
 from fleetctl.errors import ExitCode
 from fleetctl.jobs import launch, runs
-from fleetctl.jobs.choose import NotEnoughPhones, Wish
+from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
 from fleetctl.jobs.jobfile import Job, write_job
 from fleetctl.jobs.launch import Chosen, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.remote import Fleet
 from fleetctl.state import State
+from trainer.formats import MemoryNeed
 
 TRAIN = {
     "model": "digits-cnn",
@@ -108,6 +109,29 @@ def look(app: App, monkeypatch: pytest.MonkeyPatch) -> Look:
     fleet: Any = None
     room = Room(fleet, app.rack, app.state, app.paths, lambda _: None)
     return lambda wish: asyncio.run(launch.choose_phones(room, wish, dry=True))
+
+
+def test_a_phone_without_memory_for_a_rank_is_passed_over_in_a_further_attempt(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = {"phone001": 700, "phone002": 900, "phone003": None}
+
+    async def gather(_: Any, __: Any, names: Any, **___: Any) -> dict[str, PhoneFacts]:
+        return {
+            name: PhoneFacts(name, "", free_memory_bytes=free[name])
+            for name in names
+            if name in free
+        }
+
+    monkeypatch.setattr("fleetctl.jobs.launch.preflight.gather", gather)
+    monkeypatch.setattr("fleetctl.jobs.launch.preflight.judge", lambda *_: {})
+    fleet: Any = None
+    remarks: list[str] = []
+    room = Room(fleet, app.rack, app.state, app.paths, remarks.append)
+    again = Again("digits-1", (), memory=MemoryNeed(300, 400, 100, 20))
+    chosen = asyncio.run(launch.choose_phones(room, Wish(limit=3), dry=True, again=again))
+    assert chosen.phones == ("phone002", "phone003")
+    assert "passed over: phone001: a rank of this run needs" in remarks[0]
 
 
 @pytest.fixture

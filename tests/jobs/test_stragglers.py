@@ -58,6 +58,20 @@ def test_a_phone_that_grows_hot_is_slower_than_its_own_best() -> None:
     assert worse.of_fastest == 2.6
 
 
+def test_a_phone_that_has_become_slower_is_named_before_one_that_always_was() -> None:
+    assert after(Stragglers(SAMPLES), 1, 1.0, 1.25, 2.0) == []
+    stragglers = Stragglers(SAMPLES)
+    assert after(stragglers, 1, 1.0, 1.0, 2.0) == []
+    (found,) = after(stragglers, 10, 1.0, 1.25, 2.0)
+    assert (found.phone, found.of_fastest, found.of_own_best) == ("phone002", 1.25, 1.25)
+
+
+def test_phones_that_all_become_slower_wait_for_none_of_them() -> None:
+    stragglers = Stragglers(SAMPLES)
+    assert after(stragglers, 1, 1.0, 1.1, 2.0) == []
+    assert after(stragglers, 10, 1.5, 1.6, 3.0) == []
+
+
 def test_a_phone_slow_from_the_start_is_said_to_be_so() -> None:
     (found,) = after(Stragglers(SAMPLES), 1, 1.0, 1.4, 2.0)
     assert "as it has done from the start" in found.sentence(None)

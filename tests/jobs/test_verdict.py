@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,6 +36,22 @@ def judged(finals: list[Final], **given: Any) -> Verdict:
 def test_every_ranks_word_makes_it_done_whatever_mpirun_says() -> None:
     verdict = judged([final(0), final(1), final(2)], mpirun_code=137)
     assert (verdict.state, verdict.test_accuracy, verdict.reason) == ("done", 0.99, None)
+
+
+def test_a_phone_that_ended_with_another_model_is_named() -> None:
+    finals = [final(0), replace(final(1), parameters_sha256="cd"), final(2)]
+    verdict = judged(finals, one_model=True)
+    assert (verdict.state, verdict.culprits) == ("done", {})
+    assert str(verdict.reason).startswith(
+        "warning: phone002 ended with other parameters than phone[001,003]"
+    )
+    assert judged(finals).reason is None  # each trained its own
+
+
+def test_equal_models_and_those_that_no_record_tells_of_are_not_spoken_of() -> None:
+    unknown = [replace(final(rank), parameters_sha256=None) for rank in range(3)]
+    assert judged([final(0), final(1), final(2)], one_model=True).reason is None
+    assert judged(unknown, one_model=True).reason is None
 
 
 def test_mpiruns_zero_without_every_word_is_failure() -> None:

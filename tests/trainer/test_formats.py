@@ -100,6 +100,11 @@ def test_a_wrong_document_is_refused_by_the_key(text: str, complaint: str) -> No
         ({"scheduler": SchedulerSpec("steplr"), "schedule": "cosine"}, "cosine and scheduler"),
         ({"loss": LossSpec("MSELoss")}, "loss 'MSELoss' is unknown; known: CrossEntropyLoss"),
         ({"loss": LossSpec(args={"reduction": "sum"})}, "loss.args has reduction"),
+        ({"loss": LossSpec(args={"ignore_index": 0})}, "loss.args has ignore_index"),
+        (
+            {"scheduler": SchedulerSpec("onecyclelr", {"max_lr": 0.1}), "base_batch": 20},
+            "base_batch and scheduler",
+        ),
         ({"model": ModelSpec("alexnet", {"stem": "small"})}, "alexnet takes no argument 'stem'"),
         (
             {"model": ModelSpec("resnet-18"), "samples_per_rank": (32, 1, 0)},

@@ -142,6 +142,17 @@ def test_a_larger_share_is_computed_in_parts_that_memory_is_enough_for() -> None
     assert [together.parts([16, 4, 10], rank) for rank in range(3)] == [4, 4, 4]
 
 
+def test_a_rank_has_at_once_what_it_trains_with_or_is_known_to_have_memory_for() -> None:
+    plan = replace(PLAN, samples_per_rank=(9, 0, 4), accumulate=2, heat=HeatSpec())
+    alone = Shares(plan, (9,), own_statistics=False)
+    shares = Shares(plan, plan.samples_per_rank, own_statistics=False)
+    assert [shares.most_at_once(rank) for rank in range(3)] == [5, 1, 2]
+    assert alone.most_at_once(0) == 5
+    rehearsed = replace(plan, heat=HeatSpec(True, 43.0, (5, 30, 40)))
+    shares = Shares(rehearsed, plan.samples_per_rank, own_statistics=False)
+    assert [shares.most_at_once(rank) for rank in range(3)] == [5, 30, 40]
+
+
 @given(
     shares=st.lists(st.integers(0, 60), min_size=3, max_size=3).filter(any),
     most=st.integers(2, 12),

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 from test_formats import a_plan
 
-from trainer.formats import PlanError
+from trainer.formats import Plan, PlanError, SchedulerSpec
 from trainer.schedule import Schedule, linear_scale
 
 
@@ -55,6 +55,25 @@ def test_a_warm_up_longer_than_the_run_is_refused() -> None:
     plan = dataclasses.replace(a_plan(), epochs=1, warmup_iterations=11)
     with pytest.raises(PlanError, match=r"warmup_iterations \(11\) and epochs \(1\).*only 10"):
         Schedule.of(plan, 800, (40, 40))
+
+
+@pytest.mark.parametrize(
+    ("every", "args", "steps"),
+    [
+        ("iteration", {"total_steps": 29}, 30),
+        ("iteration", {"epochs": 3, "steps_per_epoch": 9}, 30),
+        ("epoch", {"total_steps": 2}, 3),
+    ],
+)
+def test_a_cycle_that_ends_before_the_run_is_refused(every, args, steps) -> None:
+    def plan(**args: object) -> Plan:
+        spec = SchedulerSpec("onecyclelr", {"max_lr": 0.1, **args}, every)
+        return a_plan(epochs=3, scheduler=spec, warmup_iterations=0)
+
+    with pytest.raises(PlanError, match=rf"makes {steps}, .*: set its total_steps to {steps}"):
+        Schedule.of(plan(**args), 800, (40, 40))
+    assert Schedule.of(plan(total_steps=steps), 800, (40, 40)).iterations == 30
+    assert Schedule.of(plan(), 800, (40, 40)).iterations == 30  # torch refuses that itself
 
 
 def test_k_times_the_batch_is_k_times_the_rate_and_the_warm_up_begins_at_the_base_rate() -> None:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.shares import equal_shares, largest_remainder, part_of
+from trainer.shares import batches, equal_shares, largest_remainder, part_of
 
 WEIGHTS = st.lists(st.integers(0, 200), min_size=1, max_size=12).filter(any)
 
@@ -31,3 +31,10 @@ def test_the_parts_cover_everything_once(total, weights) -> None:
     shares = largest_remainder(total, weights)
     taken = [i for rank in range(len(shares)) for i in range(total)[part_of(shares, rank)]]
     assert taken == list(range(total))
+
+
+@given(start=st.integers(0, 50), samples=st.integers(0, 100), most=st.integers(1, 40))
+def test_batches_cover_a_part_once_and_none_is_larger_than_allowed(start, samples, most) -> None:
+    found = list(batches(slice(start, start + samples), most))
+    assert [i for each in found for i in range(500)[each]] == list(range(start, start + samples))
+    assert all(0 < each.stop - each.start <= most for each in found)

@@ -60,6 +60,7 @@ from trainer.formats.profile import PROFILE, Profile, Threads, Workload
 from trainer.formats.progress import (
     CheckpointEvent,
     EndEvent,
+    EvaluatingEvent,
     EvaluationEvent,
     Event,
     Final,
@@ -84,6 +85,7 @@ from trainer.formats.training import (
     OptimizerSpec,
     SchedulerSpec,
     class_name,
+    steps_of_one_cycle,
 )
 from trainer.strictjson import Document, FormatError
 
@@ -112,6 +114,7 @@ __all__ = [
     "DataSpec",
     "Document",
     "EndEvent",
+    "EvaluatingEvent",
     "EvaluationEvent",
     "Event",
     "Exchange",
@@ -169,6 +172,7 @@ __all__ = [
     "needed_shards",
     "progress_name",
     "record",
+    "steps_of_one_cycle",
     "too_few_for_batch_norm",
     "unknown_args",
     "verify",

@@ -20,7 +20,8 @@ class MemoryNeed(Document):
     copies_bytes: int
     """Copies of parameters and state while a checkpoint is written or taken over."""
     sample_bytes: int
-    """Of each sample of a step: what is kept for the backward pass, and its workspace."""
+    """Of each sample of a step: what is kept for the backward pass, and its workspace. Evaluation
+    has no more samples at a time than a step, and keeps nothing for a backward pass."""
     version: Literal[1] = 1
 
     def bytes_for(self, samples: int) -> int:

@@ -9,7 +9,13 @@ from pathlib import PurePosixPath
 from typing import Literal
 
 from trainer.formats.models import KNOWN, MODELS, ModelSpec, unknown_args
-from trainer.formats.training import LossSpec, OptimizerSpec, SchedulerSpec, conditions
+from trainer.formats.training import (
+    LossSpec,
+    OptimizerSpec,
+    SchedulerSpec,
+    conditions,
+    has_own_rate,
+)
 from trainer.shares import smallest_part
 from trainer.strictjson import Document, FormatError
 
@@ -213,6 +219,11 @@ class Plan(Document):
             (
                 not (self.scheduler is not None and self.schedule != "constant"),
                 f"schedule {self.schedule} and scheduler: each sets the learning rate; name one",
+            ),
+            (
+                self.base_batch is None or not has_own_rate(self.scheduler),
+                "base_batch and scheduler: it sets the learning rate by its own arguments, so "
+                "nothing is there to multiply; leave base_batch out and raise max_lr",
             ),
             (
                 not (self.deterministic and self.threads == "auto"),

@@ -42,11 +42,22 @@ class IterationEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class EvaluatingEvent:
+    """An evaluation begins, of so many samples, dealt to the phones as a batch is."""
+
+    time: float
+    iteration: int
+    samples: int
+    kind: Literal["evaluating"] = "evaluating"
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationEvent:
     time: float
     iteration: int
     epoch: int
-    test_loss: float
+    test_loss: float | None
+    """None where it is not finite."""
     test_accuracy: float
     kind: Literal["evaluation"] = "evaluation"
 
@@ -80,10 +91,19 @@ class EndEvent:
     kind: Literal["end"] = "end"
 
 
-Event = StartEvent | IterationEvent | EvaluationEvent | CheckpointEvent | SharesEvent | EndEvent
+Event = (
+    StartEvent
+    | IterationEvent
+    | EvaluatingEvent
+    | EvaluationEvent
+    | CheckpointEvent
+    | SharesEvent
+    | EndEvent
+)
 _EVENTS: dict[str, type[Event]] = {
     "start": StartEvent,
     "iteration": IterationEvent,
+    "evaluating": EvaluatingEvent,
     "evaluation": EvaluationEvent,
     "checkpoint": CheckpointEvent,
     "shares": SharesEvent,

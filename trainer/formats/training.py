@@ -22,6 +22,9 @@ SCHEDULERS = (
 )
 """Classes of torch.optim.lr_scheduler that numbers describe."""
 
+RATES_OF_THEIR_OWN = ("CyclicLR", "OneCycleLR")
+"""Schedulers that set the optimiser's learning rate themselves, from their own arguments."""
+
 LOSSES = ("CrossEntropyLoss", "NLLLoss", "MultiMarginLoss")
 """Classes of torch.nn that compare a row of scores with the number of a class."""
 
@@ -64,6 +67,24 @@ class LossSpec:
     args: dict[str, Any] = field(default_factory=dict)
 
 
+def has_own_rate(scheduler: SchedulerSpec | None) -> bool:
+    """Whether the optimiser's learning rate counts for nothing beside it."""
+    return scheduler is not None and class_name(scheduler.name, RATES_OF_THEIR_OWN) is not None
+
+
+def steps_of_one_cycle(scheduler: SchedulerSpec | None) -> int | None:
+    """After how many steps a scheduler refuses another one; None: never."""
+    if scheduler is None or class_name(scheduler.name, SCHEDULERS) != "OneCycleLR":
+        return None
+    names = ("total_steps", "epochs", "steps_per_epoch")
+    total, epochs, per_epoch = map(scheduler.args.get, names)
+    if isinstance(total, int):
+        return total
+    if isinstance(epochs, int) and isinstance(per_epoch, int):
+        return epochs * per_epoch
+    return None  # torch says what it lacks
+
+
 def class_name(name: str, names: tuple[str, ...]) -> str | None:
     """The one of `names` that is meant, in whatever case it is written; None if it is none."""
     return next((each for each in names if each.lower() == name.lower()), None)
@@ -88,7 +109,7 @@ def conditions(
                 f"loss.args has {name}: the loss of the global batch is the mean of those of the "
                 "phones, weighted by their samples, which that would spoil",
             )
-            for name in ("reduction", "weight", "size_average", "reduce")
+            for name in ("reduction", "weight", "ignore_index", "size_average", "reduce")
         ],
         *([] if scheduler is None else [_known("scheduler", scheduler.name, SCHEDULERS)]),
     ]

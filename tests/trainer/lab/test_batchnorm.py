@@ -84,6 +84,29 @@ def test_it_evaluates_like_the_layer_whose_place_it_takes() -> None:
     torch.testing.assert_close(other.eval()(images), model.eval()(images))
 
 
+@pytest.mark.parametrize("momentum", [None, 0.0, 0.1, 1.0])
+def test_running_statistics_move_as_those_of_the_layer_do(momentum: float | None) -> None:
+    theirs = nn.BatchNorm1d(3, momentum=momentum)
+    model = nn.Sequential(copy.deepcopy(theirs))
+    synchronised(model, lambda data: data)
+    for seed in range(3):
+        values = torch.randn(16, 3, generator=torch.Generator().manual_seed(seed)) * 2 + 1
+        theirs(values)
+        model(values)
+    for name, expected in theirs.state_dict().items():
+        torch.testing.assert_close(model.state_dict()[f"0.{name}"], expected)
+
+
+def test_a_layer_without_running_statistics_evaluates_by_its_own_samples_alone() -> None:
+    """Ranks evaluate in batches of their own, so they cannot wait for each other in between."""
+    theirs = nn.BatchNorm1d(3, track_running_stats=False)
+    model, sent = nn.Sequential(copy.deepcopy(theirs)), []
+    synchronised(model, lambda data: sent.append(len(data)) or data)
+    values = torch.randn(16, 3) * 2 + 1
+    torch.testing.assert_close(model.eval()(values), theirs.eval()(values))
+    assert sent == []
+
+
 def test_statistics_that_are_not_synchronised_are_averaged_by_samples() -> None:
     images, _ = batch(9)
     one, other = network(), network()

@@ -15,6 +15,7 @@ from trainer.formats import (
     OptimizerSpec,
     PlanError,
     SchedulerSpec,
+    steps_of_one_cycle,
 )
 from trainer.models import build
 from trainer.optimizers import (
@@ -74,6 +75,19 @@ def test_a_schedule_goes_on_after_a_checkpoint(name: str) -> None:
     other = make()
     checkpoint.unpack(payload, *other)
     assert rates(*other[1:], steps=9) == rates(optimizer, scheduler, steps=9)
+
+
+def test_a_cycle_takes_as_many_steps_as_a_plan_may_make() -> None:
+    spec = SchedulerSpec("OneCycleLR", {"max_lr": 0.1, "epochs": 4, "steps_per_epoch": 5})
+    optimizer = torch.optim.SGD(weights(), lr=0.1, momentum=0.9)
+    scheduler = build_scheduler(spec, optimizer)
+    most = steps_of_one_cycle(spec)
+    assert most == 20
+    for _ in range(most):
+        optimizer.step()
+        scheduler.step()
+    with pytest.raises(ValueError, match="Tried to step 21 times"):
+        scheduler.step()
 
 
 @pytest.mark.parametrize("name", LOSSES)

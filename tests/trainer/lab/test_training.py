@@ -130,6 +130,13 @@ def test_a_program_trains_its_own_model(tmp_path) -> None:
     assert f"test accuracy {run.accuracies[0]:.2%}" in run.output
 
 
+def test_no_rank_evaluates_more_samples_at_a_time_than_it_trains_with(tmp_path) -> None:
+    run = mpi.train(mpi.a_plan(30, 8), tmp_path, HERE / "counted_images.py")
+    assert run.accuracies[0] == run.accuracies[1]
+    assert "rank 0: at most 30\n" in run.output
+    assert "rank 1: at most 8\n" in run.output
+
+
 def failed(run: mpi.Run) -> list[str]:
     """The reasons of all ranks, every one of which must have failed."""
     assert run.status != 0
