@@ -311,7 +311,7 @@ def limit_seconds(data: DataOnController) -> float:
 async def stage_folder(
     fleet: Fleet, local: Path, run: str, phones: Sequence[str], *, timeout_seconds: float = 120
 ) -> None:
-    """Bring the run folder to every phone; an old one of that name goes."""
+    """Bring the run folder to every phone; an old one of that name goes. Raises StagingError."""
     outcome = await fleet.put(phones, local, onphone.folder(run), timeout_seconds=timeout_seconds)
-    if failed := [str(error) for error in outcome.values() if error is not None]:
-        raise StagingError("; ".join(failed))
+    if failed := {phone: str(error) for phone, error in outcome.items() if error is not None}:
+        raise StagingError("; ".join(failed.values()), failed)

@@ -48,14 +48,13 @@ class BrokenOff(Exception):
         """Write it down as the end of the newest attempt: another one may help."""
         cause: Cause = "phones" if self.culprits else "unknown" if self.told else "interrupted"
         verdict = Verdict("failed", self.reason, self.culprits, None, self.left, cause)
-        for phone, reason in self.culprits.items():
-            state.record_health(phone, "CRITICAL", f"{reason} (at the start of run {run.name})")
         run.record("attempt-ended", **verdict.as_json())
         cool_down(state, run, self.culprits)
 
 
 async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
-    """Bring the newest attempt of the run to the point where mpirun runs. Raises BrokenOff."""
+    """Bring the newest attempt of the run to the point where mpirun runs. Raises BrokenOff, after
+    which the phones that broke it off are suspect."""
     started, left = False, {}
     try:
         await _stage(room, run, prepared, found)
@@ -66,7 +65,11 @@ async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | N
             left = await settle.to_the_end(_end_start(room, run, prepared.chosen.phones))
         for why in left.values():
             room.remark(f"processes may be left: {why}")
-        raise BrokenOff(error, started, left) from error
+        end = BrokenOff(error, started, left)
+        for phone, reason in end.culprits.items():
+            why = f"{reason} (at the start of run {run.name})"
+            room.state.record_health(phone, "CRITICAL", why)
+        raise end from error
 
 
 async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:

@@ -18,9 +18,11 @@ from fleetctl.errors import ExitCode
 from fleetctl.jobs import choose, launch, onphone
 from fleetctl.jobs.jobfile import Job
 from fleetctl.jobs.launch import Chosen, Request, Room
+from fleetctl.jobs.staging import StagingError
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import State
+from fleetctl.state import PhoneFacts as StateFacts
+from fleetctl.state import State, derive
 
 RACK = Rack(
     name="r",
@@ -39,9 +41,11 @@ class FakeFleet:
         self.starting = asyncio.Event()
         self.done: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
+        self.lost_in_copy: set[str] = set()
 
-    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, None]:
-        return dict.fromkeys(names)
+    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, PhoneError | None]:
+        lost = {name: PhoneError(name, Fault.LOST, f"{name} is gone") for name in self.lost_in_copy}
+        return {name: lost.get(name) for name in names}
 
     async def run_on(self, name: str, command: str, **_: Any) -> Result:
         if command == onphone.start_command("true-1"):
@@ -166,3 +170,21 @@ def test_ctrl_c_in_a_start_says_and_exits_with_3_when_a_phone_could_not_be_clear
     assert caught.value.exit_code == ExitCode.SOME_PHONES_FAILED
     assert held(state) == []
     assert events(tmp_path)[-1]["left"] == {"phone002": "phone002 is away"}
+
+
+def test_a_phone_that_dies_while_the_run_folder_comes_is_suspect(room: Any, state: State) -> None:
+    fleet = FakeFleet()
+    fleet.lost_in_copy = {"phone002"}
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            await launch.launch(room(fleet), REQUEST, stack)
+
+    with pytest.raises(StagingError, match="phone002 is gone"):
+        asyncio.run(go())
+    assert held(state) == []
+    now = state.phones()
+    assert derive(now["phone002"], 0.0) == "suspect"
+    assert now["phone002"].health is not None
+    assert now["phone002"].health.message == "phone002 is gone (at the start of run true-1)"
+    assert now.get("phone001", StateFacts()).health is None

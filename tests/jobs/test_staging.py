@@ -66,6 +66,9 @@ class Phones:
             text = text.replace(str(found.free_bytes), str(self.free_bytes[name]))
         return Result(0, stdout=text)
 
+    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, PhoneError | None]:
+        return {name: self.error(name) if name in self.lost else None for name in names}
+
     async def put_each(self, name: str, local: Any, folder: str, **_: Any) -> PhoneError | None:
         target = self.home / name / Path(folder).name
         target.mkdir(parents=True, exist_ok=True)
@@ -190,6 +193,13 @@ def test_a_phone_that_is_lost_is_named_and_becomes_suspect(room, phones, state) 
     phones.lost = {"phone003"}
     with pytest.raises(StagingError, match="phone003 was lost"):
         stage(room, a_plan())
+
+
+def test_a_phone_that_is_lost_while_the_run_folder_comes_is_to_blame(phones: Any) -> None:
+    phones.lost = {"phone002"}
+    with pytest.raises(StagingError) as caught:
+        asyncio.run(staging.stage_folder(phones, phones.home, "run-1", PHONES))
+    assert caught.value.culprits == {"phone002": "phone002 was lost"}
 
 
 def test_disks_that_are_too_small_are_all_named_before_anything_is_sent(room, phones) -> None:
