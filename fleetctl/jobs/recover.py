@@ -191,8 +191,7 @@ class _Carrier:
             wish, pool = self._wish(before[0])
         except FleetError:  # the rack file has changed, and the job no longer fits it
             return
-        again = Again(self.run.name, (), self._avoided(before), pool)
-        await grow(self.room, watch, wish.most or 0, again, self.may_grow)
+        await grow(self.room, watch, wish.most or 0, pool, self.may_grow)
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The run is over: one more look at where something may be left, then its phones go."""
@@ -325,7 +324,7 @@ class _Carrier:
         if it names them."""
         job = job_of(self.run)
         asked = choose.read_wish(self.room.rack, job.phones, self.room.state.groups())
-        want = asked.most or len(self.room.rack.enrolled)
+        want = asked.most or max(len(self.room.rack.enrolled) - job.spares, 1)
         if job.train is not None:
             want = min(want, job.train.global_batch)
         least = min(job.minimum or math.ceil((asked.most or len(first.phones)) / 2), want)

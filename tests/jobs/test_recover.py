@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,13 +56,15 @@ class Fleet:
 
 class World:
     """The steps that an attempt takes on phones, played: `ends` says how one attempt after the
-    other ends, `down` which phones do not pass preflight. Every attempt comes 10 iterations on."""
+    other ends, `down` which phones do not pass preflight, `meanwhile` what else happens during
+    which attempt. Every attempt comes 10 iterations on."""
 
     def __init__(self, folder: Path, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.remarks = state, list[str]()
         self.ends: list[Verdict | Exception] = []
         self.down: set[str] = set()
         self.stuck = False
+        self.meanwhile: dict[int, Callable[[], None]] = {}
         self.followed: list[tuple[str, ...]] = []
         self.checkpoint: int | None = None
         fleet: Any = Fleet()
@@ -89,6 +91,8 @@ class World:
 
     async def follow(self, watch: Watch) -> Verdict:
         self.followed.append(watch.phones)
+        if then := self.meanwhile.get(len(self.followed)):
+            then()
         if not self.stuck:
             self.checkpoint = (self.checkpoint or 0) + 10
         ending = self.ends.pop(0) if self.ends else DONE
@@ -168,6 +172,29 @@ def test_a_spare_comes_before_any_other_phone(world: World) -> None:
     world.ends = [lost("phone001")]
     carried(world, run)
     assert world.followed[-1] == ("phone002", "phone006")
+
+
+def test_a_job_that_takes_all_phones_but_its_spares_goes_on_so(world: World) -> None:
+    run = world.launched(job(spares=2), *list(RACK.phones)[:4], spares=("phone005", "phone006"))
+    world.ends = [lost("phone001")]
+    carried(world, run)
+    assert world.followed[-1] == ("phone002", "phone003", "phone004", "phone005")
+    assert run.summary().spares == ("phone006",)
+
+
+def test_a_phone_that_failed_is_back_in_the_next_attempt_once_it_was_found_good(
+    world: World, state: State
+) -> None:
+    def fails() -> None:
+        state.record_health("phone002", "CRITICAL", "it hung")
+
+    run = world.launched(job(), *RACK.phones)
+    world.meanwhile = {1: fails, 3: lambda: state.record_health("phone002", "OK")}
+    regroup = Verdict("failed", "1 more", {}, None, {}, "interrupted")
+    world.ends = [lost("phone002"), regroup, regroup]
+    assert carried(world, run).state == "done"
+    everybody, others = tuple(RACK.phones), tuple(p for p in RACK.phones if p != "phone002")
+    assert world.followed == [everybody, others, others, everybody]
 
 
 def test_named_phones_are_left_fewer_rather_than_joined_by_others(world: World) -> None:
