@@ -22,11 +22,12 @@ START_LIMIT_SECONDS = 30.0
 
 
 class StartError(FleetError):
-    """mpirun could not be started on the head phone; `culprits`: that one, if it did not answer."""
+    """mpirun could not be started on the head phone, which is the culprit: nothing of the job has
+    run there yet."""
 
-    def __init__(self, message: str, culprits: Mapping[str, str] | None = None) -> None:
+    def __init__(self, message: str, culprits: Mapping[str, str]) -> None:
         super().__init__(message)
-        self.culprits = dict(culprits or {})
+        self.culprits = dict(culprits)
 
 
 class BrokenOff(Exception):
@@ -155,6 +156,6 @@ async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
         head, onphone.start_command(run.attempt_name), timeout_seconds=START_LIMIT_SECONDS
     )
     if not answer.ok:
-        silent = {head: str(answer.error)} if answer.error is not None else {}
-        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}", silent)
+        why = answer.failure(head)
+        raise StartError(f"mpirun did not start on the head phone: {why}", {head: why})
     run.record("started", head=head, pid=int(answer.stdout))

@@ -188,3 +188,17 @@ def test_a_phone_that_dies_while_the_run_folder_comes_is_suspect(room: Any, stat
     assert now["phone002"].health is not None
     assert now["phone002"].health.message == "phone002 is gone (at the start of run true-1)"
     assert now.get("phone001", StateFacts()).health is None
+
+
+def test_a_head_phone_that_cannot_start_mpirun_is_suspect(room: Any, state: State) -> None:
+    fleet = FakeFleet(Result(1, stderr="mpirun.log: No space left on device"))
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            await launch.launch(room(fleet), REQUEST, stack)
+
+    with pytest.raises(launch.StartError, match="No space left on device"):
+        asyncio.run(go())
+    assert held(state) == []
+    assert derive(state.phones()["phone001"], 0.0) == "suspect"
+    assert state.phones().get("phone002", StateFacts()).health is None

@@ -257,9 +257,10 @@ def test_attempts_without_progress_come_to_an_end(world: World, state: State) ->
 
 def test_a_start_that_fails_is_an_attempt(world: World) -> None:
     run = world.launched(job(phones="2"), "phone001", "phone002")
-    world.ends = [lost("phone001"), StartError("mpirun did not start")]
+    world.ends = [lost("phone001"), StartError("no mpirun", {"phone002": "it is full"})]
     assert carried(world, run).state == "done"
     assert run.summary().attempts == 3
+    assert world.followed[-1] == ("phone003", "phone004")
 
 
 @pytest.mark.parametrize(
