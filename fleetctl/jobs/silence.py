@@ -57,8 +57,8 @@ class Silence:
             return {**found}
         if due == "glance":
             return {}
-        if errors:
-            return {**errors}
+        if away := {phone: why for phone, why in errors.items() if not why.reached}:
+            return {**away}
         if found := gone(looks):
             return {**found}
         late = behind(looks, iteration_seconds)

@@ -49,7 +49,8 @@ class Evidence:
     blamed: Mapping[str, str]
     """Phone that answers -> what the supervision saw of it while the run went on."""
     unswept: Mapping[str, str]
-    """Phone -> which processes of the run would not end on it."""
+    """Phone -> which processes of the run would not end on it, or why it lets nobody in who could
+    tell."""
     mpirun_code: int | None
     log: str
     stopped: bool

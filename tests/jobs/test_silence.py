@@ -51,6 +51,14 @@ def test_a_glance_proves_nothing_else() -> None:
     assert [*Silence().judge("deadline", seen, {}, None)] == ["phone002"]
 
 
+def test_a_phone_that_sends_us_away_at_the_deadline_is_no_dead_one() -> None:
+    errors = {"phone003": PhoneError("phone003", Fault.THROTTLED, "phone003 is throttled")}
+    seen = looks(phone001=9, phone002=9)
+    assert Silence().judge("deadline", seen, errors, None) == {}
+    gone = seen | {"phone002": RankLook(frozenset(), None)}
+    assert [*Silence().judge("deadline", gone, errors, None)] == ["phone002"]
+
+
 def test_a_rank_that_stands_still_behind_the_others_is_named_at_the_second_deadline() -> None:
     silence, seen = Silence(), looks(phone001=41, phone002=40, phone003=41)
     assert silence.judge("deadline", seen, {}, 18.0) == {}
