@@ -315,10 +315,9 @@ def limit_seconds(data: DataOnController) -> float:
     return max(TRANSFER_LIMIT_SECONDS, sum(data.sizes.values()) / SLOWEST_BYTES_PER_SECOND)
 
 
-async def stage_folder(
-    fleet: Fleet, local: Path, run: str, phones: Sequence[str], *, timeout_seconds: float = 120
-) -> None:
-    """Bring the run folder to every phone; an old one of that name goes. Raises StagingError."""
-    outcome = await fleet.put(phones, local, onphone.folder(run), timeout_seconds=timeout_seconds)
+async def stage_folder(fleet: Fleet, local: Path, target: str, phones: Sequence[str]) -> None:
+    """Bring a folder or file of a run to phones; an old one of that name goes. Raises
+    StagingError."""
+    outcome = await fleet.put(phones, local, target, timeout_seconds=TRANSFER_LIMIT_SECONDS)
     if failed := {phone: str(error) for phone, error in outcome.items() if error is not None}:
         raise StagingError("; ".join(failed.values()), failed)

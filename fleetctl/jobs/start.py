@@ -80,7 +80,7 @@ async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[
 
 
 async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
-    """Data to the phones that lack it, the run folder to all."""
+    """Data to the phones that lack it, the run folder to all, the checkpoint to who reads it."""
     phones = prepared.chosen.phones
     if prepared.plan is not None:
         release = prepared.chosen.facts[phones[0]].release or ""
@@ -105,16 +105,16 @@ async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | 
     shutil.rmtree(stage, ignore_errors=True)  # of a supervisor that was killed here
     stage.mkdir()
     try:
-        _fill_stage(stage, run, prepared, found)
-        await staging.stage_folder(
-            room.fleet,
-            stage,
-            run.attempt_name,
-            phones,
-            timeout_seconds=staging.TRANSFER_LIMIT_SECONDS,
-        )
+        _fill_stage(stage, run, prepared)
+        target = onphone.folder(run.attempt_name)
+        await staging.stage_folder(room.fleet, stage, target, phones)
     finally:
         shutil.rmtree(stage)
+    if found is not None:
+        # The trainer's first rank shares it; a program of a person's own may read it anywhere.
+        readers = phones[:1] if prepared.trainer_alone else phones
+        place = f"{target}/resume/{found.path.name}"
+        await staging.stage_folder(room.fleet, found.path, place, readers)
 
 
 def _with_spares(plan: Plan, spares: Sequence[str]) -> Plan:
@@ -130,7 +130,7 @@ def _with_spares(plan: Plan, spares: Sequence[str]) -> Plan:
     )
 
 
-def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
+def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared) -> None:
     phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
     interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
     (stage / "hostfile").write_text(mpirun.hostfile(addresses))
@@ -145,9 +145,6 @@ def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | 
     files = run.path / "files"
     if files.exists():
         shutil.copytree(files, stage, dirs_exist_ok=True)
-    if found is not None:
-        (stage / "resume").mkdir()
-        shutil.copy2(found.path, stage / "resume" / found.path.name)
 
 
 async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:

@@ -201,7 +201,7 @@ def test_a_phone_that_is_lost_is_named_and_becomes_suspect(room, phones, state) 
 def test_a_phone_that_is_lost_while_the_run_folder_comes_is_to_blame(phones: Any) -> None:
     phones.lost = {"phone002"}
     with pytest.raises(StagingError) as caught:
-        asyncio.run(staging.stage_folder(phones, phones.home, "run-1", PHONES))
+        asyncio.run(staging.stage_folder(phones, phones.home, "runs/run-1", PHONES))
     assert caught.value.culprits == {"phone002": "phone002 was lost"}
 
 
