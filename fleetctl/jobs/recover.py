@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import checkpoints, choose, past, retention, runs, settle
+from fleetctl.jobs import checkpoints, choose, onphone, past, retention, runs, settle
 from fleetctl.jobs.attach import watch_of
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
 from fleetctl.jobs.growth import grow
@@ -36,6 +36,8 @@ from fleetctl.state import Drained, Held, PhoneFacts, derive
 
 CLEAR_SECONDS = 20.0
 """Between two looks at phones that were away, for processes that may be left on them."""
+
+REMOVE_LIMIT_SECONDS = 20.0
 
 WAIT_SECONDS = (0.0, 10.0, 20.0, 40.0, *[60.0] * 28)
 """For phones, when too few are left: one that restarts is back within a minute."""
@@ -271,6 +273,19 @@ class _Carrier:
             end.note(room.state, run)
             if not end.told:
                 raise end.cause from None
+            return
+        await self._remove_old(number - 2)
+
+    async def _remove_old(self, newest: int) -> None:
+        """Take the folders of the attempts up to that one from phones: this controller has what
+        they held, and the one after them is kept as a reserve. Phones that are away keep theirs."""
+        if newest >= 1:
+            names = [runs.name_of_attempt(self.run.name, n) for n in range(1, newest + 1)]
+            await self.room.fleet.run(
+                self.run.phones_of_all_attempts(),
+                onphone.remove_runs(names),
+                timeout_seconds=REMOVE_LIMIT_SECONDS,
+            )
 
     async def _newest(self, phones: list[str]) -> checkpoints.Found | None:
         """The newest valid checkpoint; None: from the beginning."""

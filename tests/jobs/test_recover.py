@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleetctl.checks.phone import PhoneFacts
-from fleetctl.jobs import checkpoints, recover, runs
+from fleetctl.jobs import checkpoints, onphone, recover, runs
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish, candidates, pick
 from fleetctl.jobs.jobfile import Job, write_job
 from fleetctl.jobs.room import Chosen, Prepared, Room
@@ -45,9 +45,13 @@ def lost(*phones: str) -> Verdict:
 
 
 class Fleet:
-    """Phones on which nothing is ever left."""
+    """Phones on which no process is ever left; `asked` is what all were told to do."""
 
-    async def run(self, names: Any, *_: Any, **__: Any) -> dict[str, Result]:
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[str, ...], str]] = []
+
+    async def run(self, names: Any, command: str, **_: Any) -> dict[str, Result]:
+        self.asked.append((tuple(names), command))
         return {name: Result(0) for name in names}
 
     async def run_on(self, *_: Any, **__: Any) -> Result:
@@ -68,6 +72,7 @@ class World:
         self.followed: list[tuple[str, ...]] = []
         self.checkpoint: int | None = None
         fleet: Any = Fleet()
+        self.fleet: Fleet = fleet
         paths: Any = SimpleNamespace(runs=folder)
         self.room = Room(fleet, RACK, state, paths, self.remarks.append)
         for name in ("follow", "begin", "choose_phones", "prepare", "write_versions"):
@@ -244,6 +249,18 @@ def test_two_phones_at_once(world: World) -> None:
     world.ends = [lost("phone002", "phone003")]
     carried(world, run)
     assert world.followed[-1] == ("phone001", "phone004", "phone005", "phone006")
+
+
+def test_of_older_attempts_only_the_last_stays_on_phones(world: World) -> None:
+    run = world.launched(job(phones="2"), "phone001", "phone002")
+    world.ends = [lost("phone001"), lost("phone002"), lost("phone003")]
+    carried(world, run)
+    everybody = ("phone001", "phone002", "phone003", "phone004", "phone005")
+    told = [order for order in world.fleet.asked if "rm -rf" in order[1]]
+    assert told == [
+        (everybody[:4], onphone.remove_runs(["digits-1"])),
+        (everybody, onphone.remove_runs(["digits-1", "digits-1.2"])),
+    ]
 
 
 def test_attempts_without_progress_come_to_an_end(world: World, state: State) -> None:
