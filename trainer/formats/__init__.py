@@ -70,6 +70,7 @@ from trainer.formats.progress import (
     event_to_json,
     final_name,
     progress_name,
+    ready_name,
 )
 from trainer.formats.rack_profile import ComputeProfile, LinkProfile, MemoryProfile, RackProfile
 from trainer.formats.scatter import held_samples, needed_shards
@@ -166,6 +167,7 @@ __all__ = [
     "misfit",
     "needed_shards",
     "progress_name",
+    "ready_name",
     "record",
     "too_few_for_batch_norm",
     "unknown_args",
