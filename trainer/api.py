@@ -67,6 +67,7 @@ def run(
     data = load(_data_folder(plan.data.path), plan, reporter.rank) if data is None else data
     model = _build_model(plan, data) if model is None else model
     tuned = _tuned(plan, reporter, model, data, loss) if plan.threads == "auto" else None
+    reporter.ready()
     engine = Engine.of(plan)  # its thread is free to use the other cores
     if tuned is not None:
         tune.use(tuned.pools, tuned.cores, engine.thread_id)

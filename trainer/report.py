@@ -25,6 +25,7 @@ from trainer.formats import (
     event_to_json,
     final_name,
     progress_name,
+    ready_name,
 )
 
 EVENTS = "progress.jsonl"
@@ -71,6 +72,11 @@ class Reporter:
             self.notes.append(text)
         elif text:
             print(f"{self.phone} (rank {self.rank}): {text}", flush=True)
+
+    def ready(self) -> None:
+        """Who has said so, and who has not, tells whom the others wait for before the first
+        iteration."""
+        (self._run_dir / ready_name(self.rank)).touch()
 
     def progress(self, progress: Progress) -> None:
         last = progress.iteration == progress.iterations

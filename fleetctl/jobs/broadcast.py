@@ -180,7 +180,8 @@ class _Chain:
             answers = await fleet.run(self.phones, command, timeout_seconds=ANSWER_LIMIT_SECONDS)
             silent = [phone for phone, answer in answers.items() if answer.error]
             again = await fleet.run(silent, command, timeout_seconds=ANSWER_LIMIT_SECONDS)
-            if lost := {p: answer.error for p, answer in again.items() if answer.error}:
+            errors = {p: answer.error for p, answer in again.items() if answer.error}
+            if lost := {p: error for p, error in errors.items() if not error.reached}:
                 return lost
             if time.monotonic() - told >= TELL_SECONDS:
                 told = time.monotonic()

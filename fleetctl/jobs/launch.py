@@ -350,7 +350,7 @@ def write_versions(run: RunFolder, chosen: Chosen) -> None:
         for phone in chosen.phones:
             phones[str(getattr(chosen.facts[phone], key))].append(phone)
         versions[key] = {version: fold(names) for version, names in phones.items()}
-    write_atomic(run.attempt_folder / "versions.json", json.dumps(versions, indent=2) + "\n")
+    write_atomic(run.versions_file, json.dumps(versions, indent=2) + "\n")
 
 
 def job_of(run: RunFolder) -> Job:

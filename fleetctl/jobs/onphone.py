@@ -272,11 +272,13 @@ def ask_to_finish(run: str) -> str:
 
 
 def look_at_rank(run: str) -> str:
-    """Shell on any phone: the states of the run's processes on one line, then its progress."""
+    """Shell on any phone: the states of the run's processes on one line, `ready` on the next once
+    its rank has said so, then its progress."""
     return (
         f"{_find(run)}for p in $(pids); do sed 's/.*) \\(.\\) .*/\\1/' /proc/$p/stat; "
-        f"done 2>/dev/null | tr '\\n' ' '; echo; "
-        f"cat {folder(run)}/rank-*.progress.json 2>/dev/null || true"
+        f"done 2>/dev/null | tr '\\n' ' '; echo; cd {folder(run)} 2>/dev/null || exit 0; "
+        "ls rank-*.ready >/dev/null 2>&1 && echo ready || echo; "
+        f"cat rank-*.progress.json 2>/dev/null || true"
     )
 
 

@@ -16,10 +16,12 @@ type Blame = PhoneError | str
 
 @dataclass(frozen=True, slots=True)
 class RankLook:
-    """One rank seen from outside: its processes' states (as in /proc) and its own progress."""
+    """One rank seen from outside: its processes' states (as in /proc) and its own progress.
+    `ready`: it has all that it trains with, as far as its program says so."""
 
     states: frozenset[str]
     iteration: int | None
+    ready: bool = False
 
 
 async def look(
@@ -45,13 +47,15 @@ async def anybody_answers(fleet: Fleet, phones: Sequence[str]) -> bool:
 
 
 def read_look(text: str) -> RankLook:
-    """The output of `onphone.look_at_rank`: a line of state letters, then the progress file."""
-    states, _, progress = text.partition("\n")
+    """The output of `onphone.look_at_rank`: a line of state letters, one that may say `ready`,
+    then the progress file."""
+    states, _, rest = text.partition("\n")
+    ready, _, progress = rest.partition("\n")
     try:
         iteration = Progress.from_json(progress).iteration
     except FormatError:
         iteration = None
-    return RankLook(frozenset(states.split()), iteration)
+    return RankLook(frozenset(states.split()), iteration, ready == "ready")
 
 
 async def progress(fleet: Fleet, run: str, phones: Sequence[str]) -> dict[str, Progress]:

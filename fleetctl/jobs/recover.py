@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs import checkpoints, choose, past, retention, runs, settle
+from fleetctl.jobs import checkpoints, choose, onphone, past, retention, runs, settle
 from fleetctl.jobs.attach import watch_of
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish
 from fleetctl.jobs.growth import grow
@@ -37,6 +37,8 @@ from fleetctl.state import Drained, Held, PhoneFacts, derive
 
 CLEAR_SECONDS = 20.0
 """Between two looks at phones that were away, for processes that may be left on them."""
+
+REMOVE_LIMIT_SECONDS = 20.0
 
 WAIT_SECONDS = (0.0, 10.0, 20.0, 40.0, *[60.0] * 28)
 """For phones, when too few are left: one that restarts is back within a minute."""
@@ -192,8 +194,7 @@ class _Carrier:
             wish, pool = self._wish(before[0])
         except FleetError:  # the rack file has changed, and the job no longer fits it
             return
-        again = Again(self.run.name, (), self._avoided(before), pool, self.run.memory())
-        await grow(self.room, watch, wish.most or 0, again, self.may_grow)
+        await grow(self.room, watch, wish.most or 0, pool, self.may_grow)
 
     async def _conclude(self, verdict: Verdict) -> Verdict:
         """The run is over: one more look at where something may be left, then its phones go."""
@@ -274,6 +275,19 @@ class _Carrier:
             end.note(room.state, run)
             if not end.told:
                 raise end.cause from None
+            return
+        await self._remove_old(number - 2)
+
+    async def _remove_old(self, newest: int) -> None:
+        """Take the folders of the attempts up to that one from phones: this controller has what
+        they held, and the one after them is kept as a reserve. Phones that are away keep theirs."""
+        if newest >= 1:
+            names = [runs.name_of_attempt(self.run.name, n) for n in range(1, newest + 1)]
+            await self.room.fleet.run(
+                self.run.phones_of_all_attempts(),
+                onphone.remove_runs(names),
+                timeout_seconds=REMOVE_LIMIT_SECONDS,
+            )
 
     def _refitted(self, prepared: Prepared) -> Prepared:
         """What is left of the run's phones may have larger shares than its first ones had. Raises
@@ -341,7 +355,7 @@ class _Carrier:
         if it names them."""
         job = job_of(self.run)
         asked = choose.read_wish(self.room.rack, job.phones, self.room.state.groups())
-        want = asked.most or len(self.room.rack.enrolled)
+        want = asked.most or max(len(self.room.rack.enrolled) - job.spares, 1)
         if job.train is not None:
             want = min(want, job.train.global_batch)
         least = min(job.minimum or math.ceil((asked.most or len(first.phones)) / 2), want)

@@ -121,6 +121,10 @@ class RunFolder:
         return self.attempt_folder / "mpirun.log"
 
     @property
+    def versions_file(self) -> Path:
+        return self.attempt_folder / "versions.json"
+
+    @property
     def finals(self) -> Path:
         return self.attempt_folder / "final"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import time
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -21,6 +22,10 @@ from fleetctl.state import State
 from trainer.formats import Final, FormatError, final_name
 
 END_LIMIT_SECONDS = 15.0
+
+LATELY_SECONDS = 60.0
+"""mpirun notices a phone that restarts within 20 s: a connection that broke longer ago, and was
+made anew, did not end the run."""
 
 FULL_KIBIBYTES = 256
 """Less free storage than this is none: a file system keeps some blocks to itself."""
@@ -91,13 +96,16 @@ async def clear_up(
         code = await _collect_from_head(fleet, run, head)
     plan = run.plan()
     done = [rank for rank, final in finals.items() if final.status == "done"]
+    # One that answers, though only to send us away, may be as well as it was.
+    away = {phone: str(error) for phone, error in errors.items() if not error.reached}
+    unsure = {phone: str(error) for phone, error in errors.items() if error.reached}
     evidence = Evidence(
         phones=phones,
         addresses=addresses,
         finals=finals,
-        unreachable={phone: str(error) for phone, error in errors.items()},
+        unreachable=away,
         blamed={phone: why for phone, why in blamed.items() if isinstance(why, str)},
-        unswept=swept.unswept,
+        unswept={**swept.unswept, **unsure},
         mpirun_code=code,
         log=run.log_file.read_text(errors="replace") if run.log_file.exists() else "",
         stopped=stopped,
@@ -123,14 +131,19 @@ async def clear_up(
 
 
 def _came_back(run: RunFolder) -> set[str]:
-    """Phones whose connection broke, but for breaks that were this controller's own doing."""
-    found: set[str] = set()
+    """Phones whose connection broke shortly before the end was noticed, but for breaks that were
+    this controller's own doing."""
+    found: dict[str, float] = {}
+    end = time.time()
     for event in run.attempt_events():
-        if event["kind"] == "connection-lost":
-            found.add(event["phone"])
-        elif event["kind"] == "back":
-            found.clear()
-    return found
+        match event["kind"]:
+            case "connection-lost":
+                found[event["phone"]] = event["time"]
+            case "back":
+                found.clear()
+            case "noticed":
+                end = event["time"]
+    return {phone for phone, moment in found.items() if end - moment <= LATELY_SECONDS}
 
 
 def _command(run: RunFolder) -> str:

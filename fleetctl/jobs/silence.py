@@ -57,11 +57,11 @@ class Silence:
             return {**found}
         if due == "glance":
             return {}
-        if errors:
-            return {**errors}
+        if away := {phone: why for phone, why in errors.items() if not why.reached}:
+            return {**away}
         if found := gone(looks):
             return {**found}
-        late = behind(looks, iteration_seconds)
+        late = behind(looks, iteration_seconds) or not_ready(looks)
         # Twice the same ones: a rank may just be writing a large checkpoint.
         again = {phone: why for phone, why in late.items() if phone in self._behind}
         self._behind = frozenset(late)
@@ -84,6 +84,18 @@ def gone(looks: Mapping[str, RankLook]) -> dict[str, str]:
         phone: f"{phone} answers, but its rank is gone"
         for phone, look in looks.items()
         if not look.states
+    }
+
+
+def not_ready(looks: Mapping[str, RankLook]) -> dict[str, str]:
+    """Before the first iteration: the few ranks that most others wait for."""
+    late = [phone for phone, look in looks.items() if not look.ready]
+    if 2 * len(late) > len(looks) or any(look.iteration is not None for look in looks.values()):
+        return {}
+    return {
+        phone: f"{phone} answers and its rank runs, but has not got ready for the first "
+        "iteration; the others have, and wait for it: restart the phone"
+        for phone in late
     }
 
 

@@ -167,8 +167,8 @@ async def needs(fleet: Fleet, data: DataOnController, plan: Plan) -> dict[str, N
     answers = await survey(fleet, data, plan.phones, "prepare")
     silent = {phone: str(why) for phone, why in answers.items() if not isinstance(why, Survey)}
     if silent:
-        lost = {phone: why for phone, why in silent.items() if _is_lost(answers[phone])}
-        raise StagingError("; ".join(silent.values()), lost)
+        failed = {phone: answers[phone] for phone in silent}
+        raise StagingError("; ".join(silent.values()), _culprits(failed, len(plan.phones)))
     found = {}
     for rank, phone in enumerate(plan.phones):
         answer = answers[phone]
@@ -179,25 +179,30 @@ async def needs(fleet: Fleet, data: DataOnController, plan: Plan) -> dict[str, N
     return found
 
 
-def _is_lost(answer: object) -> bool:
-    return isinstance(answer, PhoneError)
+def _culprits(failed: Mapping[str, object], of_phones: int) -> dict[str, str]:
+    """Those of the phones that failed without which staging may succeed. One that does not answer
+    is to blame; what most of them say alike is the data set's doing, or the release's."""
+    few = 2 * len(failed) <= of_phones
+    return {phone: str(why) for phone, why in failed.items() if few or isinstance(why, PhoneError)}
 
 
 def require_room(data: DataOnController, needs: Mapping[str, Need], spare_bytes: int) -> None:
     """Raise StagingError that names every phone whose disk is too small, `spare_bytes` of which
-    must stay free for checkpoints and logs."""
-    small = []
+    must stay free for checkpoints and logs. `needs`: of all phones of the plan."""
+    small = {}
     for phone, need in needs.items():
         wanted = sum(data.sizes[file] for file in need.lacking)
         if wanted and wanted + spare_bytes > need.free_bytes:
-            small.append(
+            small[phone] = (
                 f"{phone}: {wanted:,} bytes of data set {data.name} are to come and {spare_bytes:,}"
                 f" must stay free, but only {need.free_bytes:,} are free"
             )
     if small:
         raise StagingError(
-            "; ".join(small) + "; remove old data sets and runs there, leave these phones out, or "
-            "let each phone hold its share only (`stage: share`)"
+            "; ".join(small.values())
+            + "; remove old data sets and runs there, leave these phones out, or let each phone "
+            "hold its share only (`stage: share`)",
+            _culprits(small, len(needs)),
         )
 
 
@@ -214,7 +219,7 @@ async def stage_data(room: StageRoom, plan: Plan) -> Staged:
         waiting = {phone: need for phone, need in found.items() if not need.nothing}
         how: Literal["copied", "broadcast"] = "copied"
         if waiting:
-            require_room(data, waiting, room.rack.thresholds.min_free_disk_bytes)
+            require_room(data, found, room.rack.thresholds.min_free_disk_bytes)
             if plan.data.stage == "all" and is_broadcast(data, waiting):
                 from fleetctl.jobs.broadcast import broadcast
 
@@ -222,7 +227,7 @@ async def stage_data(room: StageRoom, plan: Plan) -> Staged:
                 await broadcast(room, data, plan.run, waiting)
             else:
                 await _copy(room, data, waiting)
-                await _place(room, data, waiting)
+                await _place(room, data, waiting, len(plan.phones))
     except StagingError as error:
         for phone, why in error.culprits.items():
             room.state.record_health(phone, "CRITICAL", f"{why} (while data was brought to it)")
@@ -251,10 +256,13 @@ async def _copy(room: StageRoom, data: DataOnController, waiting: Mapping[str, N
         return await room.fleet.put_each(phone, files, folder, timeout_seconds=limit)
 
     outcomes = await asyncio.gather(*(one(phone, need) for phone, need in waiting.items()))
-    _require_none({p: error for p, error in zip(waiting, outcomes, strict=True) if error})
+    lost = {p: error for p, error in zip(waiting, outcomes, strict=True) if error}
+    _require_none(lost, len(waiting))
 
 
-async def _place(room: StageRoom, data: DataOnController, waiting: Mapping[str, Need]) -> None:
+async def _place(
+    room: StageRoom, data: DataOnController, waiting: Mapping[str, Need], of_phones: int
+) -> None:
     """Have every phone verify what came and put it in its place."""
     by_files: dict[tuple[str, ...], list[str]] = {}
     for phone, need in waiting.items():
@@ -271,16 +279,15 @@ async def _place(room: StageRoom, data: DataOnController, waiting: Mapping[str, 
         )
     )
     failed = {p: answer for batch in batches for p, answer in batch.items() if not answer.ok}
-    _require_none({p: answer.error or answer.failure(p) for p, answer in failed.items()})
+    _require_none({p: a.error or a.failure(p) for p, a in failed.items()}, of_phones)
 
 
-def _require_none(failed: Mapping[str, PhoneError | str]) -> None:
+def _require_none(failed: Mapping[str, PhoneError | str], of_phones: int) -> None:
     if failed:
-        lost = {phone: str(why) for phone, why in failed.items() if _is_lost(why)}
         raise StagingError(
             f"{'; '.join(map(str, failed.values()))}; what has arrived is kept on {fold(failed)}, "
             "so launch again, or leave it out",
-            lost,
+            _culprits(failed, of_phones),
         )
 
 
@@ -313,10 +320,9 @@ def limit_seconds(data: DataOnController, moved_bytes: int = 0) -> float:
     return max(TRANSFER_LIMIT_SECONDS, most_bytes / SLOWEST_BYTES_PER_SECOND)
 
 
-async def stage_folder(
-    fleet: Fleet, local: Path, run: str, phones: Sequence[str], *, timeout_seconds: float = 120
-) -> None:
-    """Bring the run folder to every phone; an old one of that name goes."""
-    outcome = await fleet.put(phones, local, onphone.folder(run), timeout_seconds=timeout_seconds)
-    if failed := [str(error) for error in outcome.values() if error is not None]:
-        raise StagingError("; ".join(failed))
+async def stage_folder(fleet: Fleet, local: Path, target: str, phones: Sequence[str]) -> None:
+    """Bring a folder or file of a run to phones; an old one of that name goes. Raises
+    StagingError."""
+    outcome = await fleet.put(phones, local, target, timeout_seconds=TRANSFER_LIMIT_SECONDS)
+    if failed := {phone: str(error) for phone, error in outcome.items() if error is not None}:
+        raise StagingError("; ".join(failed.values()), failed)

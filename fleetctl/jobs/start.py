@@ -22,11 +22,12 @@ START_LIMIT_SECONDS = 30.0
 
 
 class StartError(FleetError):
-    """mpirun could not be started on the head phone; `culprits`: that one, if it did not answer."""
+    """mpirun could not be started on the head phone, which is the culprit: nothing of the job has
+    run there yet."""
 
-    def __init__(self, message: str, culprits: Mapping[str, str] | None = None) -> None:
+    def __init__(self, message: str, culprits: Mapping[str, str]) -> None:
         super().__init__(message)
-        self.culprits = dict(culprits or {})
+        self.culprits = dict(culprits)
 
 
 class BrokenOff(Exception):
@@ -48,14 +49,13 @@ class BrokenOff(Exception):
         """Write it down as the end of the newest attempt: another one may help."""
         cause: Cause = "phones" if self.culprits else "unknown" if self.told else "interrupted"
         verdict = Verdict("failed", self.reason, self.culprits, None, self.left, cause)
-        for phone, reason in self.culprits.items():
-            state.record_health(phone, "CRITICAL", f"{reason} (at the start of run {run.name})")
         run.record("attempt-ended", **verdict.as_json())
         cool_down(state, run, self.culprits)
 
 
 async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
-    """Bring the newest attempt of the run to the point where mpirun runs. Raises BrokenOff."""
+    """Bring the newest attempt of the run to the point where mpirun runs. Raises BrokenOff, after
+    which the phones that broke it off are suspect."""
     started, left = False, {}
     try:
         await _stage(room, run, prepared, found)
@@ -66,7 +66,11 @@ async def begin(room: Room, run: RunFolder, prepared: Prepared, found: Found | N
             left = await settle.to_the_end(_end_start(room, run, prepared.chosen.phones))
         for why in left.values():
             room.remark(f"processes may be left: {why}")
-        raise BrokenOff(error, started, left) from error
+        end = BrokenOff(error, started, left)
+        for phone, reason in end.culprits.items():
+            why = f"{reason} (at the start of run {run.name})"
+            room.state.record_health(phone, "CRITICAL", why)
+        raise end from error
 
 
 async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[str, str]:
@@ -76,7 +80,7 @@ async def _end_start(room: Room, run: RunFolder, phones: Sequence[str]) -> dict[
 
 
 async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
-    """Data to the phones that lack it, the run folder to all."""
+    """Data to the phones that lack it, the run folder to all, the checkpoint to who reads it."""
     phones = prepared.chosen.phones
     if prepared.plan is not None:
         release = prepared.chosen.facts[phones[0]].release or ""
@@ -101,16 +105,16 @@ async def _stage(room: Room, run: RunFolder, prepared: Prepared, found: Found | 
     shutil.rmtree(stage, ignore_errors=True)  # of a supervisor that was killed here
     stage.mkdir()
     try:
-        _fill_stage(stage, run, prepared, found)
-        await staging.stage_folder(
-            room.fleet,
-            stage,
-            run.attempt_name,
-            phones,
-            timeout_seconds=staging.TRANSFER_LIMIT_SECONDS,
-        )
+        _fill_stage(stage, run, prepared)
+        target = onphone.folder(run.attempt_name)
+        await staging.stage_folder(room.fleet, stage, target, phones)
     finally:
         shutil.rmtree(stage)
+    if found is not None:
+        # The trainer's first rank shares it; a program of a person's own may read it anywhere.
+        readers = phones[:1] if prepared.trainer_alone else phones
+        place = f"{target}/resume/{found.path.name}"
+        await staging.stage_folder(room.fleet, found.path, place, readers)
 
 
 def _with_spares(plan: Plan, spares: Sequence[str]) -> Plan:
@@ -126,7 +130,7 @@ def _with_spares(plan: Plan, spares: Sequence[str]) -> Plan:
     )
 
 
-def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | None) -> None:
+def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared) -> None:
     phones, addresses = prepared.chosen.phones, [*prepared.addresses.values()]
     interfaces = [prepared.chosen.facts[phone].interface for phone in phones]
     (stage / "hostfile").write_text(mpirun.hostfile(addresses))
@@ -141,9 +145,6 @@ def _fill_stage(stage: Path, run: RunFolder, prepared: Prepared, found: Found | 
     files = run.path / "files"
     if files.exists():
         shutil.copytree(files, stage, dirs_exist_ok=True)
-    if found is not None:
-        (stage / "resume").mkdir()
-        shutil.copy2(found.path, stage / "resume" / found.path.name)
 
 
 async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
@@ -152,6 +153,6 @@ async def _start(room: Room, run: RunFolder, prepared: Prepared) -> None:
         head, onphone.start_command(run.attempt_name), timeout_seconds=START_LIMIT_SECONDS
     )
     if not answer.ok:
-        silent = {head: str(answer.error)} if answer.error is not None else {}
-        raise StartError(f"mpirun did not start on the head phone: {answer.failure(head)}", silent)
+        why = answer.failure(head)
+        raise StartError(f"mpirun did not start on the head phone: {why}", {head: why})
     run.record("started", head=head, pid=int(answer.stdout))

@@ -180,7 +180,7 @@ async def _await_end(watch: Watch) -> None:
 
 async def _watch_phone(watch: Watch, phone: str) -> None:
     """Blame the phone when its connection breaks and no new one can be made, though this
-    controller has its network."""
+    controller has its network. One that answers, though only to send us away, may do its work."""
     while True:
         try:
             connection = await watch.fleet.connection(phone)
@@ -188,7 +188,7 @@ async def _watch_phone(watch: Watch, phone: str) -> None:
             watch.run.record("connection-lost", phone=phone)
             await watch.fleet.connection(phone)
         except PhoneError as error:
-            if await watch.network.was_lost():
+            if error.reached or await watch.network.was_lost():
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             watch.blamed[phone] = error

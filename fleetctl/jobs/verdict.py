@@ -23,7 +23,19 @@ type Cause = Literal["phones", "program", "interrupted", "unknown"]
 """What made a run fail. Other phones, or the same ones once more, help against `phones` and perhaps
 against `unknown`; nothing but a person helps against `program`. `interrupted`: it had not begun."""
 
-_SSH_FAILURE = re.compile(r"ssh: connect to host (\S+) port \d+: (.+)")
+_SSH_FAILURES = [
+    re.compile(pattern)
+    for pattern in (
+        r"ssh: connect to host (?P<host>\S+) port \d+: (?P<why>.+)",
+        r"\S+@(?P<host>\S+): (?P<why>Permission denied.*)",
+        r"(?P<why>Connection (?:closed|reset)) by (?P<host>\S+) port \d+",
+        r"Connection to (?P<host>\S+) port \d+ (?P<why>timed out)",
+        r"(?P<why>No \S+ host key is known) for \[?(?P<host>[^\]\s]+)",
+        r"Host key for \[?(?P<host>[^\]\s]+)\S* (?P<why>has changed)",
+    )
+]
+"""What ssh says of a host that it could not log in to. What it says of one that it had reached, in
+other words, is a consequence of whatever ended the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,8 @@ class Evidence:
     blamed: Mapping[str, str]
     """Phone that answers -> what the supervision saw of it while the run went on."""
     unswept: Mapping[str, str]
-    """Phone -> which processes of the run would not end on it."""
+    """Phone -> which processes of the run would not end on it, or why it lets nobody in who could
+    tell."""
     mpirun_code: int | None
     log: str
     stopped: bool
@@ -115,10 +128,11 @@ def _refusing_ssh(evidence: Evidence) -> dict[str, str]:
     names = {address: phone for phone, address in evidence.addresses.items()}
     head = evidence.phones[0]
     return {
-        names[host]: f"{names[host]} cannot be reached by ssh from {head} ({why.strip()}); "
-        "check cable and switch between them, then site.yml -t ssh"
-        for host, why in _SSH_FAILURE.findall(evidence.log)
-        if host in names
+        names[said["host"]]: f"{names[said['host']]} cannot be reached by ssh from {head} "
+        f"({said['why'].strip()}); check cable and switch between them, then site.yml -t ssh"
+        for pattern in _SSH_FAILURES
+        for said in pattern.finditer(evidence.log)
+        if said["host"] in names
     }
 
 
@@ -140,12 +154,33 @@ def _own_doing(evidence: Evidence) -> dict[str, str]:
         if host in names and int(number) in _KILLING_SIGNALS:
             phone, meaning = names[host], _KILLING_SIGNALS[int(number)]
             found.setdefault(phone, f"{phone}: its rank was ended by signal {number} ({meaning})")
+    for phone, why in _without_a_word(evidence).items():
+        found.setdefault(phone, why)
     for rank, final in evidence.finals.items():
         phone = evidence.phones[rank]
         if final.status == "failed" and _PHONES_OWN.search(final.reason or ""):
             found.setdefault(phone, f"{phone} (rank {rank}): {final.reason}")
     return found
 
+
+def _without_a_word(evidence: Evidence) -> dict[str, str]:
+    """The phone whose rank ended first, before it could say anything, where others could: what
+    all ranks do alike works there."""
+    found = {}
+    for rank, code in ((int(rank), int(code)) for rank, code in _EXITED.findall(evidence.log)):
+        others = 2 * len(evidence.finals) >= len(evidence.phones) - 1 > 0
+        if rank < len(evidence.phones) and rank not in evidence.finals and others:
+            if code == BLOCKED_CALL_CODE:
+                continue
+            phone = evidence.phones[rank]
+            said = re.findall(rf"^\[[^\]\s]*\b1,{rank}\]<stderr>: *(\S.*)$", evidence.log, re.M)
+            last = f": {said[-1].strip()[:200]}" if said else ""
+            found[phone] = f"{phone}: its rank could not start (exit code {code}){last}"
+    return found
+
+
+_EXITED = re.compile(r"Process name:\s*\[\S+,(\d+)\]\s+Exit code:\s*(\d+)")
+"""What mpirun of both series says of the rank that ended first, not by a signal."""
 
 _SIGNALLED = re.compile(r"process rank \d+ with PID \d+ on node (\S+) exited on\s+signal (\d+)")
 """What mpirun of both series says of the rank that ended first."""

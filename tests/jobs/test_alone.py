@@ -18,11 +18,18 @@ def away(name: str) -> PhoneError:
 
 
 class Fleet:
-    """phone001 has lost its connection; the others answer once they were asked often enough."""
+    """phone001 has lost its connection, for `why`; the others answer once they were asked often
+    enough."""
 
-    def __init__(self, *answering: str, from_try: int = 0, returns: bool = False) -> None:
+    def __init__(
+        self,
+        *answering: str,
+        from_try: int = 0,
+        returns: bool = False,
+        why: Fault = Fault.UNREACHABLE,
+    ) -> None:
         self.answering, self.from_try, self.returns = answering, from_try, returns
-        self.tries = 0
+        self.why, self.tries = why, 0
         self.connections = 0
 
     async def run(self, names: Any, *_: Any, **__: Any) -> dict[str, Result]:
@@ -38,7 +45,7 @@ class Fleet:
         self.connections += 1
         if self.returns and self.connections > 1:
             return self
-        raise away(name)
+        raise PhoneError(name, self.why, f"{name}: {self.why}")
 
     async def wait_closed(self) -> None:
         await asyncio.Future()
@@ -52,14 +59,18 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watched(folder: Path, fleet: Any, witnesses: tuple[str, ...] = ("phone003",)) -> Watch:
-    """What a watch of phone001 and phone002 has found after a moment."""
+    """What a watch of phone001 and phone002 has found, once it has blamed somebody or asked often
+    enough to have done so."""
     run = runs.create(folder / "runs", "digits")
     state: Any = None
     watch = Watch(fleet, state, run, ("phone001", "phone002"), {}, witnesses)
 
     async def go() -> None:
         watching = asyncio.create_task(supervise._watch_phone(watch, "phone001"))
-        await asyncio.wait([watching], timeout=0.3)
+        while not watching.done() and fleet.tries < 30 and fleet.connections < 4:
+            await asyncio.sleep(0.01)
+            if fleet.returns and fleet.connections > 1:
+                break
         watching.cancel()
 
     asyncio.run(go())
@@ -69,6 +80,12 @@ def watched(folder: Path, fleet: Any, witnesses: tuple[str, ...] = ("phone003",)
 @pytest.mark.parametrize("other", ["phone002", "phone003"])
 def test_a_phone_is_to_blame_while_another_answers(tmp_path: Path, other: str) -> None:
     assert [*watched(tmp_path, Fleet(other)).blamed] == ["phone001"]
+
+
+@pytest.mark.parametrize("why", [Fault.THROTTLED, Fault.AUTH])
+def test_a_phone_that_sends_us_away_is_alive(tmp_path: Path, why: Fault) -> None:
+    watch = watched(tmp_path, Fleet("phone002", why=why))
+    assert (watch.blamed, watch.trouble.is_set()) == ({}, False)
 
 
 def test_nobody_is_to_blame_while_the_controller_has_no_network(tmp_path: Path) -> None:
@@ -145,3 +162,20 @@ def test_a_rack_of_one_phone_has_no_other_to_ask(tmp_path: Path) -> None:
     watch = Watch(fleet, state, run, ("phone001",), {})
     asyncio.run(supervise._watch_phone(watch, "phone001"))
     assert [*watch.blamed] == ["phone001"]
+
+
+def test_a_connection_that_broke_long_before_the_end_is_no_evidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = runs.create(tmp_path / "runs", "digits")
+    now = 1e9
+    monkeypatch.setattr("time.time", lambda: now)
+    run.record("connection-lost", phone="phone001")
+    now += 3600
+    run.record("connection-lost", phone="phone002")
+    now += settle.LATELY_SECONDS
+    run.record("noticed")
+    now += 600
+    assert settle._came_back(run) == {"phone002"}
+    monkeypatch.undo()
+    assert settle._came_back(run) == {"phone002"}

@@ -202,5 +202,6 @@ def test_a_phone_whose_rank_froze_is_swept_and_has_not_been_away(
     verdict = asyncio.run(settle(here.fleet, state, run, PHONES, {}, blamed=blamed))
     assert verdict.reason is not None
     assert sorted(verdict.reason.split("; ")) == [str(why) for why in blamed.values()]
+    assert [*verdict.culprits] == ["phone002"], "one that refuses us answers"
     assert verdict.left == {"phone003": "phone003 refuses the key"}
     assert [p for p, facts in state.phones().items() if facts.contact.missed_since] == []

@@ -21,9 +21,11 @@ from fleetctl.jobs.jobfile import Job, Train
 from fleetctl.jobs.launch import Chosen, Prepared, Request, Room
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
+from fleetctl.jobs.staging import StagingError
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import State
+from fleetctl.state import PhoneFacts as StateFacts
+from fleetctl.state import State, derive
 from trainer.formats import MemoryNeed
 
 RACK = Rack(
@@ -56,12 +58,14 @@ class FakeFleet:
         self.starting = asyncio.Event()
         self.done: list[tuple[str, str]] = []
         self.unreachable: set[str] = set()
+        self.lost_in_copy: set[str] = set()
 
-    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, None]:
+    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, PhoneError | None]:
         if self.slow_copy:
             self.starting.set()
             await asyncio.Future()
-        return dict.fromkeys(names)
+        lost = {name: PhoneError(name, Fault.LOST, f"{name} is gone") for name in self.lost_in_copy}
+        return {name: lost.get(name) for name in names}
 
     async def run_on(self, name: str, command: str, **_: Any) -> Result:
         if command == onphone.start_command("true-1"):
@@ -288,3 +292,35 @@ def test_a_command_of_the_queue_that_may_have_begun_is_not_done_twice(
         "interrupted during the start",
     )
     assert held(state) == []
+
+
+def test_a_phone_that_dies_while_the_run_folder_comes_is_suspect(room: Any, state: State) -> None:
+    fleet = FakeFleet()
+    fleet.lost_in_copy = {"phone002"}
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            await launch.launch(room(fleet), REQUEST, stack)
+
+    with pytest.raises(StagingError, match="phone002 is gone"):
+        asyncio.run(go())
+    assert held(state) == []
+    now = state.phones()
+    assert derive(now["phone002"], 0.0) == "suspect"
+    assert now["phone002"].health is not None
+    assert now["phone002"].health.message == "phone002 is gone (at the start of run true-1)"
+    assert now.get("phone001", StateFacts()).health is None
+
+
+def test_a_head_phone_that_cannot_start_mpirun_is_suspect(room: Any, state: State) -> None:
+    fleet = FakeFleet(Result(1, stderr="mpirun.log: No space left on device"))
+
+    async def go() -> None:
+        with ExitStack() as stack:
+            await launch.launch(room(fleet), REQUEST, stack)
+
+    with pytest.raises(launch.StartError, match="No space left on device"):
+        asyncio.run(go())
+    assert held(state) == []
+    assert derive(state.phones()["phone001"], 0.0) == "suspect"
+    assert state.phones().get("phone002", StateFacts()).health is None

@@ -9,11 +9,15 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from fleetctl.jobs import onphone
-from trainer.formats import Final
+from fleetctl.jobs.probes import read_look
+from trainer.formats import Final, Progress, progress_name
+from trainer.report import Reporter
 
 RUN = "digits-1"
 
@@ -132,13 +136,20 @@ def test_the_sweep_ends_this_runs_processes_and_no_other(
 
 
 def test_a_look_shows_processes_and_progress(
-    folder: Path, stubborn: subprocess.Popen[bytes]
+    folder: Path, stubborn: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "rank-1.progress.json").write_text("{}")
+    progress = Progress("digits-1", 1, "phone002", 0.0, 7, 9, 0, 0.1, None, 0.1, 0.1, 0.1, 48)
     deadline = time.monotonic() + 10
     while "S" not in (said := sh(onphone.look_at_rank(RUN)).stdout).splitlines()[0]:
         assert time.monotonic() < deadline, said
-    assert said.splitlines()[1] == "{}"
+    look = read_look(said)
+    assert (look.states >= {"S"}, look.iteration, look.ready) == (True, None, False)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "1")
+    plan: Any = SimpleNamespace(phones=("phone001", "phone002"))
+    Reporter(folder, plan).ready()
+    assert read_look(sh(onphone.look_at_rank(RUN)).stdout).ready
+    progress.write(folder / progress_name(1))
+    assert read_look(sh(onphone.look_at_rank(RUN)).stdout).iteration == 7
 
 
 def rank_script(folder: Path, *, told: bool) -> None:

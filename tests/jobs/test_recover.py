@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fleetctl.checks.phone import PhoneFacts
-from fleetctl.jobs import checkpoints, recover, runs
+from fleetctl.jobs import checkpoints, onphone, recover, runs
 from fleetctl.jobs.choose import Again, NotEnoughPhones, Wish, candidates, pick
 from fleetctl.jobs.jobfile import Job, Train, write_job
 from fleetctl.jobs.planning import build_plan
@@ -50,9 +50,13 @@ def lost(*phones: str) -> Verdict:
 
 
 class Fleet:
-    """Phones on which nothing is ever left."""
+    """Phones on which no process is ever left; `asked` is what all were told to do."""
 
-    async def run(self, names: Any, *_: Any, **__: Any) -> dict[str, Result]:
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[str, ...], str]] = []
+
+    async def run(self, names: Any, command: str, **_: Any) -> dict[str, Result]:
+        self.asked.append((tuple(names), command))
         return {name: Result(0) for name in names}
 
     async def run_on(self, *_: Any, **__: Any) -> Result:
@@ -61,7 +65,8 @@ class Fleet:
 
 class World:
     """The steps that an attempt takes on phones, played: `ends` says how one attempt after the
-    other ends, `down` which phones do not pass preflight. Every attempt comes 10 iterations on."""
+    other ends, `down` which phones do not pass preflight, `meanwhile` what else happens during
+    which attempt. Every attempt comes 10 iterations on."""
 
     def __init__(self, folder: Path, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
         self.state, self.remarks = state, list[str]()
@@ -70,9 +75,11 @@ class World:
         self.stuck = False
         self.free_bytes: int | None = None
         """Memory of each phone."""
+        self.meanwhile: dict[int, Callable[[], None]] = {}
         self.followed: list[tuple[str, ...]] = []
         self.checkpoint: int | None = None
         fleet: Any = Fleet()
+        self.fleet: Fleet = fleet
         paths: Any = SimpleNamespace(runs=folder)
         self.room = Room(fleet, RACK, state, paths, self.remarks.append)
         for name in ("follow", "begin", "choose_phones", "prepare", "write_versions"):
@@ -96,6 +103,8 @@ class World:
 
     async def follow(self, watch: Watch) -> Verdict:
         self.followed.append(watch.phones)
+        if then := self.meanwhile.get(len(self.followed)):
+            then()
         if not self.stuck:
             self.checkpoint = (self.checkpoint or 0) + 10
         ending = self.ends.pop(0) if self.ends else DONE
@@ -177,6 +186,29 @@ def test_a_spare_comes_before_any_other_phone(world: World) -> None:
     assert world.followed[-1] == ("phone002", "phone006")
 
 
+def test_a_job_that_takes_all_phones_but_its_spares_goes_on_so(world: World) -> None:
+    run = world.launched(job(spares=2), *list(RACK.phones)[:4], spares=("phone005", "phone006"))
+    world.ends = [lost("phone001")]
+    carried(world, run)
+    assert world.followed[-1] == ("phone002", "phone003", "phone004", "phone005")
+    assert run.summary().spares == ("phone006",)
+
+
+def test_a_phone_that_failed_is_back_in_the_next_attempt_once_it_was_found_good(
+    world: World, state: State
+) -> None:
+    def fails() -> None:
+        state.record_health("phone002", "CRITICAL", "it hung")
+
+    run = world.launched(job(), *RACK.phones)
+    world.meanwhile = {1: fails, 3: lambda: state.record_health("phone002", "OK")}
+    regroup = Verdict("failed", "1 more", {}, None, {}, "interrupted")
+    world.ends = [lost("phone002"), regroup, regroup]
+    assert carried(world, run).state == "done"
+    everybody, others = tuple(RACK.phones), tuple(p for p in RACK.phones if p != "phone002")
+    assert world.followed == [everybody, others, others, everybody]
+
+
 def test_named_phones_are_left_fewer_rather_than_joined_by_others(world: World) -> None:
     run = world.launched(job(phones="phone[001-003]"), "phone001", "phone002", "phone003")
     world.ends = [lost("phone001")]
@@ -241,6 +273,18 @@ def test_two_phones_at_once(world: World) -> None:
     assert world.followed[-1] == ("phone001", "phone004", "phone005", "phone006")
 
 
+def test_of_older_attempts_only_the_last_stays_on_phones(world: World) -> None:
+    run = world.launched(job(phones="2"), "phone001", "phone002")
+    world.ends = [lost("phone001"), lost("phone002"), lost("phone003")]
+    carried(world, run)
+    everybody = ("phone001", "phone002", "phone003", "phone004", "phone005")
+    told = [order for order in world.fleet.asked if "rm -rf" in order[1]]
+    assert told == [
+        (everybody[:4], onphone.remove_runs(["digits-1"])),
+        (everybody, onphone.remove_runs(["digits-1", "digits-1.2"])),
+    ]
+
+
 def test_attempts_without_progress_come_to_an_end(world: World, state: State) -> None:
     run = world.launched(job(phones="2"), "phone001", "phone002")
     world.ends, world.stuck = [Verdict("failed", "mpirun vanished", {}, None)] * 9, True
@@ -252,9 +296,10 @@ def test_attempts_without_progress_come_to_an_end(world: World, state: State) ->
 
 def test_a_start_that_fails_is_an_attempt(world: World) -> None:
     run = world.launched(job(phones="2"), "phone001", "phone002")
-    world.ends = [lost("phone001"), StartError("mpirun did not start")]
+    world.ends = [lost("phone001"), StartError("no mpirun", {"phone002": "it is full"})]
     assert carried(world, run).state == "done"
     assert run.summary().attempts == 3
+    assert world.followed[-1] == ("phone003", "phone004")
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,14 @@ def test_a_glance_proves_nothing_else() -> None:
     assert [*Silence().judge("deadline", seen, {}, None)] == ["phone002"]
 
 
+def test_a_phone_that_sends_us_away_at_the_deadline_is_no_dead_one() -> None:
+    errors = {"phone003": PhoneError("phone003", Fault.THROTTLED, "phone003 is throttled")}
+    seen = looks(phone001=9, phone002=9)
+    assert Silence().judge("deadline", seen, errors, None) == {}
+    gone = seen | {"phone002": RankLook(frozenset(), None)}
+    assert [*Silence().judge("deadline", gone, errors, None)] == ["phone002"]
+
+
 def test_a_rank_that_stands_still_behind_the_others_is_named_at_the_second_deadline() -> None:
     silence, seen = Silence(), looks(phone001=41, phone002=40, phone003=41)
     assert silence.judge("deadline", seen, {}, 18.0) == {}
@@ -67,6 +75,35 @@ def test_a_fast_rank_may_have_noted_its_iteration_late(
     iteration_seconds: float | None, late: list[str]
 ) -> None:
     assert [*behind(looks(phone001=40, phone002=36, phone003=None), iteration_seconds)] == late
+
+
+def starting(*ready: str) -> dict[str, RankLook]:
+    phones = ("phone001", "phone002", "phone003")
+    return {phone: RankLook(WORKS, None, phone in ready) for phone in phones}
+
+
+def test_a_rank_that_is_stuck_before_the_first_iteration_is_named_at_the_second_deadline() -> None:
+    silence, seen = Silence(), starting("phone001", "phone003")
+    assert silence.judge("deadline", seen, {}, None) == {}
+    found = silence.judge("deadline", seen, {}, None)
+    assert [*found] == ["phone002"]
+    assert "has not got ready for the first iteration" in str(found["phone002"])
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        starting("phone001"),  # slow, most of them
+        starting(),  # a program that says nothing of it
+        starting("phone001", "phone002", "phone003"),
+        starting("phone001", "phone003") | {"phone001": RankLook(WORKS, 1, ready=True)},
+    ],
+)
+def test_a_start_in_which_no_few_keep_the_others_waiting_blames_nobody(
+    seen: dict[str, RankLook],
+) -> None:
+    silence = Silence()
+    assert [silence.judge("deadline", seen, {}, None) for _ in range(3)] == [{}, {}, {}]
 
 
 def test_ranks_that_are_all_as_far_are_not_blamed() -> None:

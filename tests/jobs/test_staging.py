@@ -18,7 +18,7 @@ from fleetctl.jobs.staging import Need, StageRoom, StagingError
 from fleetctl.provision import data
 from fleetctl.rack import Network, Phone, Rack
 from fleetctl.remote import Fault, PhoneError, Result
-from fleetctl.state import State
+from fleetctl.state import State, derive
 from trainer.errors import TrainerError
 from trainer.formats import DataSpec, ModelSpec, OptimizerSpec, Plan, StoreOrder
 from trainer.store import Store
@@ -39,6 +39,7 @@ class Phones:
         self.sent: list[tuple[str, str]] = []
         self.lost: set[str] = set()
         self.lost_in_copy: set[str] = set()
+        self.broken_place: set[str] = set()
         self.free_bytes: dict[str, int] = {}
 
     def error(self, name: str) -> PhoneError:
@@ -53,6 +54,8 @@ class Phones:
         what = command.partition("trainer.store ")[2].split()
         order = StoreOrder.from_json(stdin)
         store = Store(self.home / name, order)
+        if what[0] == "place" and name in self.broken_place:
+            return Result(1, stderr="no inode left")
         try:
             if what[0] == "place":
                 store.place(order.files)
@@ -65,6 +68,9 @@ class Phones:
         if name in self.free_bytes:
             text = text.replace(str(found.free_bytes), str(self.free_bytes[name]))
         return Result(0, stdout=text)
+
+    async def put(self, names: Any, *_: Any, **__: Any) -> dict[str, PhoneError | None]:
+        return {name: self.error(name) if name in self.lost else None for name in names}
 
     async def put_each(self, name: str, local: Any, folder: str, **_: Any) -> PhoneError | None:
         target = self.home / name / Path(folder).name
@@ -192,6 +198,13 @@ def test_a_phone_that_is_lost_is_named_and_becomes_suspect(room, phones, state) 
         stage(room, a_plan())
 
 
+def test_a_phone_that_is_lost_while_the_run_folder_comes_is_to_blame(phones: Any) -> None:
+    phones.lost = {"phone002"}
+    with pytest.raises(StagingError) as caught:
+        asyncio.run(staging.stage_folder(phones, phones.home, "runs/run-1", PHONES))
+    assert caught.value.culprits == {"phone002": "phone002 was lost"}
+
+
 def test_disks_that_are_too_small_are_all_named_before_anything_is_sent(room, phones) -> None:
     spare = RACK.thresholds.min_free_disk_bytes
     phones.free_bytes = {"phone001": spare + 10, "phone003": 10}
@@ -202,8 +215,34 @@ def test_disks_that_are_too_small_are_all_named_before_anything_is_sent(room, ph
         assert f"{phone}: {whole:,} bytes of data set some are to come" in str(caught.value)
     assert f"only {spare + 10:,} are free" in str(caught.value)
     assert "phone002" not in str(caught.value)
+    assert caught.value.culprits == {}, "too large for most: that is the data set's doing"
     assert phones.sent == []
     assert not phones.home.exists()
+
+
+def test_the_few_whose_disk_is_too_small_are_left_out_rather_than_end_the_run(
+    room, phones, state
+) -> None:
+    phones.free_bytes = {"phone003": 10}
+    with pytest.raises(StagingError) as caught:
+        stage(room, a_plan())
+    assert [*caught.value.culprits] == ["phone003"]
+    assert "only 10 are free" in caught.value.culprits["phone003"]
+    assert derive(state.phones()["phone003"], 0.0) == "suspect"
+    stage(room, a_plan(phones=PHONES[:2]))
+
+
+@pytest.mark.parametrize(
+    ("broken", "culprits"),
+    [(["phone002"], {"phone002": "phone002: exit code 1: no inode left"}), (PHONES, {})],
+)
+def test_one_that_cannot_put_the_data_in_its_place_is_left_out_unless_most_cannot(
+    room, phones, broken, culprits
+) -> None:
+    phones.broken_place = {*broken}
+    with pytest.raises(StagingError, match="no inode left") as caught:
+        stage(room, a_plan())
+    assert caught.value.culprits == culprits
 
 
 def test_a_full_check_finds_what_no_size_tells_and_notes_it(room, phones, state) -> None:

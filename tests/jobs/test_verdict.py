@@ -131,6 +131,66 @@ def test_of_mpiruns_complaints_only_sshs_own_line_is_believed() -> None:
     assert "phone002 cannot be reached by ssh from phone001 (Connection refused)" in verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("u0_a1@10.0.0.2: Permission denied (publickey).", "Permission denied (publickey)."),
+        ("Connection closed by 10.0.0.2 port 8022", "Connection closed"),
+        ("Connection reset by 10.0.0.2 port 8022", "Connection reset"),
+        ("Connection to 10.0.0.2 port 8022 timed out", "timed out"),
+        (
+            "No ED25519 host key is known for [10.0.0.2]:8022 and you have requested strict "
+            "checking.\r\nHost key verification failed.",
+            "No ED25519 host key is known",
+        ),
+        ("Host key for [10.0.0.2]:8022 has changed and you have requested str", "has changed"),
+    ],
+)
+def test_whatever_keeps_the_head_from_logging_in_is_of_the_phone_that_ssh_names(
+    said: str, why: str
+) -> None:
+    verdict = judged([], mpirun_code=255, log=f"{said}\r\ntarget node: 10.0.0.3\n")
+    assert [*verdict.culprits] == ["phone002"]
+    assert f"cannot be reached by ssh from phone001 ({why})" in verdict.culprits["phone002"]
+
+
+def test_a_session_that_ended_with_the_run_is_nobodys_doing() -> None:
+    log = "Connection to 10.0.0.2 closed by remote host.\r\n"
+    assert judged([], mpirun_code=255, log=log).culprits == {}
+
+
+EXITED = """\
+[prterun-localhost-77@1,1]<stderr>: CANNOT LINK EXECUTABLE "python": library "libx.so" not found
+[prterun-localhost-77@1,0]<stderr>: Traceback
+--------------------------------------------------------------------------
+prterun detected that one or more processes exited with non-zero status,
+thus causing the job to be terminated. The first process to do so was:
+
+   Process name: [prterun-localhost-77@1,1]
+   Exit code:    1
+--------------------------------------------------------------------------
+"""
+
+
+def test_a_rank_that_could_not_start_where_others_could_is_its_phones_doing() -> None:
+    others = [final(0, "failed", "terminated"), final(2, "failed", "terminated")]
+    told = (
+        'phone002: its rank could not start (exit code 1): CANNOT LINK EXECUTABLE "python": '
+        'library "libx.so" not found'
+    )
+    assert judged(others, mpirun_code=1, log=EXITED).culprits == {"phone002": told}
+    older = EXITED.replace("prterun-localhost-77@1,1", "[4321,1],1").replace(
+        "[[4321,1],1]<", "[1,1]<"
+    )
+    assert judged(others, mpirun_code=1, log=older).culprits == {"phone002": told}
+
+
+def test_a_rank_that_could_not_start_is_nobodys_doing_while_no_other_says_that_it_could() -> None:
+    assert judged([], mpirun_code=1, log=EXITED).culprits == {}
+    told = [final(0, "failed", "terminated"), final(1, "failed", "terminated")]
+    assert judged(told, mpirun_code=1, log=EXITED).culprits == {}
+
+
 def test_a_blocked_system_call_is_not_called_not_found() -> None:
     for given in ({"mpirun_code": 159}, {"log": "sh: Bad system call\n"}):
         verdict = judged([final(0, "failed", "exit code 159")], **given)

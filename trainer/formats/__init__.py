@@ -72,6 +72,7 @@ from trainer.formats.progress import (
     event_to_json,
     final_name,
     progress_name,
+    ready_name,
 )
 from trainer.formats.rack_profile import ComputeProfile, LinkProfile, MemoryProfile, RackProfile
 from trainer.formats.scatter import held_samples, needed_shards
@@ -171,6 +172,7 @@ __all__ = [
     "misfit",
     "needed_shards",
     "progress_name",
+    "ready_name",
     "record",
     "steps_of_one_cycle",
     "too_few_for_batch_norm",

@@ -175,5 +175,10 @@ def progress_name(rank: int) -> str:
     return f"rank-{rank}.progress.json"
 
 
+def ready_name(rank: int) -> str:
+    """An empty file: the rank has what it trains with, and goes to meet the others."""
+    return f"rank-{rank}.ready"
+
+
 def final_name(rank: int) -> str:
     return f"rank-{rank}.final.json"
