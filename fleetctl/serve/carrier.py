@@ -67,6 +67,7 @@ class Carrier:
         if not self.run.events() and (entry is None or not await self._start(entry)):
             return
         if not self.run.summary().over:
+            limit.note_given(self.run)
             async with limit.enforced(self.room, self.run, self.stop_requested):
                 await recover.carry(
                     self.room,

@@ -276,6 +276,7 @@ def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(
     monkeypatch.setattr(energy, "measure", nothing)
     asyncio.run(Carrier(paper.queue, room, run).carry())
     assert [entry.name for entry in paper.queue.jobs()] == [later]
+    assert [event["kind"] for event in run.events()] == ["created", "requeued", "given", "ended"]
 
 
 def test_a_run_may_grow_while_those_who_wait_cannot_use_the_phones(paper: Any) -> None:
