@@ -44,7 +44,7 @@ class Held:
 
 
 def held(events: Iterable[Mapping[str, Any]], now: float) -> list[Held]:
-    """Who was held when, until the run ended, or until `now`."""
+    """Who was held when, until the run ended or went back into the queue, or until `now`."""
     since: dict[str, float] = {}
     found: list[Held] = []
 
@@ -58,7 +58,7 @@ def held(events: Iterable[Mapping[str, Any]], now: float) -> list[Held]:
             keep(phones, event["time"])
             for phone in phones:
                 since.setdefault(phone, event["time"])
-        elif event["kind"] == "ended":
+        elif event["kind"] in ("requeued", "ended"):
             keep((), event["time"])
     keep((), now)
     return sorted(found, key=lambda each: (each.since, each.phone))

@@ -39,7 +39,7 @@ from fleetctl.jobs.start import BrokenOff, StartError, begin
 from fleetctl.jobs.verdict import Verdict
 from fleetctl.rack.files import write_atomic
 from fleetctl.rack.nodesets import fold
-from fleetctl.state import Held
+from fleetctl.state import Drained, Held
 from trainer.formats import MemoryNeed
 
 __all__ = ["Chosen", "Prepared", "Room", "StartError"]
@@ -301,12 +301,13 @@ async def find_checkpoint(room: Room, old: RunFolder) -> checkpoints.Found:
 
 
 async def _allocate(room: Room, request: Request, chosen: Chosen, name: str) -> Chosen:
-    """Take the phones; when another launch was quicker, take others if the wish allows it."""
+    """Take the phones; when another launch or a drain was quicker, take others if the wish allows
+    it."""
     while True:
         try:
             room.state.allocate(name, [*chosen.phones, *chosen.spares])
             return chosen
-        except Held:
+        except (Held, Drained):
             if request.wish.named or request.wish.offered:
                 raise
             chosen = await choose_phones(room, request.wish)

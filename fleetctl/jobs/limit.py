@@ -1,14 +1,16 @@
 """The time limit of a job: it is asked to end with a checkpoint, and stopped if it does not.
 
-It counts from when the run got its phones, over all its attempts and supervisors.
+It counts from when the run got its phones, over all its attempts and supervisors, but not while it
+waits in the queue again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from fleetctl.errors import FleetError
 from fleetctl.jobs import onphone
@@ -22,13 +24,34 @@ FINISH_SECONDS = 120.0
 
 def ends_at(run: RunFolder) -> float | None:
     """When the time limit of a run will have passed, in seconds since the epoch; None without one,
-    or when its job cannot be read."""
-    began = next((e["time"] for e in run.events() if e["kind"] == "created"), None)
+    while it waits in the queue again, or when its job cannot be read."""
+    events = run.events()
+    began = next((e["time"] for e in events if e["kind"] == "created"), None)
+    waited, waits_since = _waited(events)
     try:
         limit = read_job(run.job_file).time_limit
     except (FleetError, OSError):
         return None
-    return None if limit is None or began is None else float(began + limit)
+    if limit is None or began is None or waits_since is not None:
+        return None
+    return float(began + limit + waited)
+
+
+def note_given(run: RunFolder) -> None:
+    """A run that waited in the queue again has phones again: its time goes on from here."""
+    if _waited(run.events())[1] is not None:
+        run.record("given")
+
+
+def _waited(events: Iterable[Mapping[str, Any]]) -> tuple[float, float | None]:
+    """How long the run has waited in the queue since it began, and since when it does so now."""
+    seconds, since = 0.0, None
+    for event in events:
+        if event["kind"] == "requeued":
+            since = event["time"]
+        elif event["kind"] == "given" and since is not None:
+            seconds, since = seconds + max(event["time"] - since, 0.0), None
+    return seconds, since
 
 
 @asynccontextmanager

@@ -32,6 +32,14 @@ class NotRehearsed(FleetError):
     exit_code: ClassVar[ExitCode] = ExitCode.PREFLIGHT_REFUSED
 
 
+class PlanRefused(NotRehearsed):
+    """torch will not do what the plan says, whatever the phones."""
+
+
+_REFUSED_CODE = 2
+"""Of trainer.memory, which has told why."""
+
+
 async def rehearse(
     fleet: Fleet, plan: Plan, release: str | None, data: Path, free_bytes: Mapping[str, int | None]
 ) -> MemoryNeed | None:
@@ -52,7 +60,9 @@ async def rehearse(
         timeout_seconds=LIMIT_SECONDS,
     )
     if not answer.ok:
-        raise NotRehearsed(f"{plan.model.name} cannot be trained so: {answer.failure(head)}")
+        refused = answer.exit_code == _REFUSED_CODE and "No module named" not in answer.stderr
+        kind = PlanRefused if refused else NotRehearsed
+        raise kind(f"{plan.model.name} cannot be trained so: {answer.failure(head)}")
     try:
         need = MemoryNeed.from_json(answer.stdout, f"rehearsal on {head}")
     except FormatError as error:

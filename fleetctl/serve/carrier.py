@@ -22,6 +22,7 @@ from fleetctl.jobs.checkpoints import NoCheckpoint
 from fleetctl.jobs.choose import NotEnoughPhones, Wish
 from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.launch import Request, Room
+from fleetctl.jobs.rehearsal import NotRehearsed, PlanRefused
 from fleetctl.jobs.runs import RunFolder, Supervised
 from fleetctl.rack import InputError, RackPaths, load_rack
 from fleetctl.remote import Fleet
@@ -35,8 +36,11 @@ from trainer.formats import FormatError
 BACKOFF_SECONDS = (30.0, 1800.0)
 """Pause before the second try to start a job, and the longest between two."""
 
-HOPELESS = (InputError, FormatError, NoCheckpoint)
+HOPELESS = (InputError, FormatError, NoCheckpoint, PlanRefused)
 """Only a person who changes the job can help."""
+
+REHEARSED_TRIES = 5
+"""Once so many starts have failed, memory that is too small for the job will not come free."""
 
 
 def backoff_seconds(tries: int) -> float:
@@ -63,6 +67,7 @@ class Carrier:
         if not self.run.events() and (entry is None or not await self._start(entry)):
             return
         if not self.run.summary().over:
+            limit.note_given(self.run)
             async with limit.enforced(self.room, self.run, self.stop_requested):
                 await recover.carry(
                     self.room,
@@ -87,6 +92,11 @@ class Carrier:
             return True
         except HOPELESS as problem:
             self._over("failed", str(problem))
+        except NotRehearsed as problem:
+            if entry.tries + 1 < REHEARSED_TRIES:
+                self._again(entry, problem)
+            else:
+                self._over("failed", str(problem))
         except FleetError as problem:
             self._again(entry, problem)
         except asyncio.CancelledError:

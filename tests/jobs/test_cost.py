@@ -43,6 +43,19 @@ def test_a_phone_that_was_lost_counts_until_another_took_its_place() -> None:
     assert cost_of(events, 0).phone_hours == 2.5
 
 
+def test_a_run_that_waits_in_the_queue_again_costs_nothing_meanwhile() -> None:
+    events = [
+        at(0, "created", phones=["phone001", "phone002"]),
+        at(1800, "requeued", reason="2 wanted, 1 ready"),
+        at(7200, "given"),
+        at(7200, "attempt", number=2, phones=["phone002", "phone003"]),
+        at(9000, "ended", state="done"),
+    ]
+
+    assert cost_of(events, now=99999).phone_hours == 2.0
+    assert cost_of(events[:2], now=99999).phone_hours == 1.0
+
+
 def test_a_run_that_goes_on_costs_up_to_now() -> None:
     assert cost_of([at(0, "created", phones=["phone001"])], now=7200).phone_hours == 2.0
 

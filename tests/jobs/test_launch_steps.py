@@ -162,6 +162,27 @@ def test_what_a_rehearsal_found_is_kept_for_further_attempts(
     assert asyncio.run(go()).memory() == need
 
 
+def test_a_phone_that_is_drained_in_the_midst_of_a_launch_is_left_out(
+    room: Any, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_phones = launch.choose_phones
+
+    async def chosen(*given: Any) -> Chosen:
+        free = [phone for phone in PHONES if not state.phones()[phone].drains]
+        state.drain(["phone001"], "ada", "battery swollen")
+        return replace(await choose_phones(*given), phones=tuple(free))
+
+    async def go() -> Prepared:
+        for phone in PHONES:
+            state.record_health(phone, "OK")
+        with ExitStack() as stack:
+            return (await launch.launch(room(FakeFleet(Result(0, "1"))), REQUEST, stack))[1]
+
+    monkeypatch.setattr(launch, "choose_phones", chosen)
+    assert asyncio.run(go()).chosen.phones == ("phone002",)
+    assert held(state) == ["phone002"]
+
+
 ENDED = [
     (PHONES[0], onphone.end_mpirun("true-1")),
     *((phone, onphone.sweep("true-1")) for phone in PHONES),

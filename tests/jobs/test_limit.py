@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from fleetctl.jobs import limit, onphone, runs
 from fleetctl.jobs.jobfile import Job, write_job
+from fleetctl.jobs.lines import append_line
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.verdict import Evidence, judge
 from trainer.formats import Final
@@ -30,6 +32,31 @@ def a_run(folder: Path, time_limit: float | None, began: float) -> RunFolder:
 def test_it_counts_from_when_the_run_got_its_phones(tmp_path: Path) -> None:
     assert limit.ends_at(a_run(tmp_path, 60.0, began=1000.0)) == 1060.0
     assert limit.ends_at(a_run(tmp_path, None, began=1000.0)) is None
+
+
+def test_time_that_a_run_waits_in_the_queue_again_does_not_count(tmp_path: Path) -> None:
+    run = a_run(tmp_path, 60.0, began=1000.0)
+
+    def add(moment: float, kind: str) -> None:
+        append_line(run.events_file, json.dumps({"time": moment, "kind": kind}))
+
+    add(1020.0, "requeued")
+    assert limit.ends_at(run) is None
+    add(5020.0, "given")
+    assert limit.ends_at(run) == 5060.0
+    add(5030.0, "requeued")
+    add(9030.0, "given")
+    assert limit.ends_at(run) == 9060.0
+
+
+def test_that_it_has_phones_again_is_noted_once(tmp_path: Path) -> None:
+    run = a_run(tmp_path, 60.0, began=time.time())
+    limit.note_given(run)
+    run.record("requeued", reason="2 wanted, 1 ready")
+    for _ in range(2):  # as would the supervisor after one that was killed
+        limit.note_given(run)
+
+    assert [event["kind"] for event in run.events()] == ["created", "requeued", "given"]
 
 
 def test_a_job_file_that_somebody_damaged_is_no_limit(tmp_path: Path) -> None:

@@ -1,11 +1,31 @@
 """A run that does not fit in its phones' memory is refused, with what would fit."""
 
+import asyncio
 import dataclasses
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fleetctl.jobs.rehearsal import NotRehearsed, refitted, too_large, too_small, with_room
-from trainer.formats import DataSpec, HeatSpec, MemoryNeed, ModelSpec, OptimizerSpec, Plan
+from fleetctl.jobs.rehearsal import (
+    NotRehearsed,
+    PlanRefused,
+    refitted,
+    rehearse,
+    too_large,
+    too_small,
+    with_room,
+)
+from fleetctl.remote import Fault, PhoneError, Result
+from trainer.formats import (
+    DataManifest,
+    DataSpec,
+    HeatSpec,
+    MemoryNeed,
+    ModelSpec,
+    OptimizerSpec,
+    Plan,
+)
 
 MIB = 1 << 20
 NEED = MemoryNeed(300 * MIB, 400 * MIB, 100 * MIB, 20 * MIB)
@@ -84,3 +104,33 @@ def test_copies_of_a_large_model_count_more_than_few_samples() -> None:
     large = dataclasses.replace(NEED, copies_bytes=900 * MIB)
     assert large.bytes_for(1) == large.bytes_for(40) == 1600 * MIB
     assert large.samples_that_fit(1600 * MIB) == 45
+
+
+LOST = PhoneError("phone001", Fault.LOST, "phone001 was lost")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Result(2, stderr="SGD has no argument `momentun`"), PlanRefused),
+        (Result(2, stderr="No module named 'torchvision'"), NotRehearsed),
+        (Result(137), NotRehearsed),
+        (Result(None, error=LOST), NotRehearsed),
+    ],
+)
+def test_what_torch_refuses_is_told_from_what_a_phone_cannot_do(
+    tmp_path: Path, answer: Result, kind: type[Exception]
+) -> None:
+    class Phone:
+        async def run_on(self, *_: Any, **__: Any) -> Result:
+            return answer
+
+    fleet: Any = Phone()
+    folder = tmp_path / "images"
+    folder.mkdir()
+    manifest = DataManifest("images", 10, (3, 64, 64), "uint8", 0, (), ())
+    manifest.write(folder / "manifest.json")
+
+    with pytest.raises(NotRehearsed) as caught:
+        asyncio.run(rehearse(fleet, PLAN, "r1", tmp_path, {}))
+    assert type(caught.value) is kind

@@ -14,8 +14,9 @@ from fleetctl.jobs import energy, launch, recover
 from fleetctl.jobs.choose import NotEnoughPhones, pick
 from fleetctl.jobs.jobfile import JobError
 from fleetctl.jobs.launch import Request
+from fleetctl.jobs.rehearsal import NotRehearsed, PlanRefused
 from fleetctl.jobs.room import Room
-from fleetctl.serve.carrier import BACKOFF_SECONDS, Carrier, backoff_seconds
+from fleetctl.serve.carrier import BACKOFF_SECONDS, REHEARSED_TRIES, Carrier, backoff_seconds
 
 PHONES = ("phone001", "phone002", "phone003")
 
@@ -113,6 +114,31 @@ def test_a_job_that_only_a_person_can_mend_is_over(paper: Any, started: Any) -> 
         "failed",
         "`global_batch: 1` is too small for 2 phones",
     )
+
+
+def test_a_job_that_torch_refuses_is_over(paper: Any, started: Any) -> None:
+    name = given(paper)
+
+    started(name, PlanRefused("alexnet cannot be trained so: images are too small"))
+
+    assert paper.queue.get(name) is None
+    assert paper.run(name).summary().state == "failed"
+
+
+def test_a_job_that_does_not_fit_in_memory_is_tried_some_times_then_over(
+    paper: Any, started: Any
+) -> None:
+    name, why = given(paper), "resnet-152 needs 2000 MiB; set `global_batch` to at most 8"
+    for _ in range(REHEARSED_TRIES - 1):
+        started(name, NotRehearsed(why))
+        assert paper.queue.get(name).trouble == why
+        paper.queue.give(name, PHONES[:2])
+
+    started(name, NotRehearsed(why))
+
+    assert paper.queue.get(name) is None
+    summary = paper.run(name).summary()
+    assert (summary.state, summary.reason) == ("failed", why)
 
 
 def test_a_start_that_had_touched_phones_is_over_with_what_its_folder_says(
@@ -250,6 +276,7 @@ def test_a_run_that_has_waited_for_phones_in_vain_waits_in_the_queue_again(
     monkeypatch.setattr(energy, "measure", nothing)
     asyncio.run(Carrier(paper.queue, room, run).carry())
     assert [entry.name for entry in paper.queue.jobs()] == [later]
+    assert [event["kind"] for event in run.events()] == ["created", "requeued", "given", "ended"]
 
 
 def test_a_run_may_grow_while_those_who_wait_cannot_use_the_phones(paper: Any) -> None:
