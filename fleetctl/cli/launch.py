@@ -224,6 +224,8 @@ async def _launch(
 
 
 async def _dry_run(room: Room, request: Request, output: str, *, queued: bool) -> None:
+    import asyncio
+
     from fleetctl.cli.plan_view import as_json, render
     from fleetctl.jobs import launch, names, preview
 
@@ -232,7 +234,7 @@ async def _dry_run(room: Room, request: Request, output: str, *, queued: bool) -
         resume = f"resume/{await launch.look_for_checkpoint(room, request.resume)}"
     chosen, waits = await _would_get(room, request, queued=queued)
     name = request.name or names.next_free(room.paths.runs, request.job.name)
-    prepared = launch.prepare(room, request, chosen, name, resume)
+    prepared = await asyncio.to_thread(launch.prepare, room, request, chosen, name, resume)
     prepared = await launch.rehearse(room, prepared)
     seen = await preview.preview(room, request, prepared, waits)
     if output == "json":

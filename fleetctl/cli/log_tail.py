@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fleetctl.cli.follow import TAG
+from fleetctl.jobs.lines import Growing
 
 if TYPE_CHECKING:
     from fleetctl.jobs.runs import RunFolder
@@ -63,21 +64,16 @@ class Tail:
 
     def __init__(self, run: RunFolder, rank: int | None, take: Callable[[Line], None]) -> None:
         self._run, self._rank, self._take = run, rank, take
-        self._read_bytes: dict[int, int] = {}
+        self._logs: dict[int, Growing] = {}
 
     def read(self) -> None:
         """A last line without its end waits for it."""
         for attempt in attempts(self._run):
-            if attempt.log.exists():
-                self._read(attempt)
+            self._read(attempt)
 
     def _read(self, attempt: Attempt) -> None:
-        place = self._read_bytes.get(attempt.number, 0)
-        with attempt.log.open("rb") as file:
-            file.seek(place)
-            whole, end, _ = file.read().rpartition(b"\n")
-        self._read_bytes[attempt.number] = place + len(whole) + len(end)
-        for text in whole.split(b"\n") if end else ():
-            line = parse(attempt, text.decode(errors="replace"))
+        log = self._logs.setdefault(attempt.number, Growing(attempt.log))
+        for text in log.new_lines():
+            line = parse(attempt, text)
             if self._rank is None or line.rank == self._rank:
                 self._take(line)

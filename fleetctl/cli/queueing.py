@@ -81,30 +81,34 @@ class _Reader:
         from fleetctl.jobs.tracker import Tracker
 
         self._run, self._tracker = run, Tracker()
-        self._attempt = 1
-        self._progress = self._words = 0
+        self._begin(1)
+
+    def _begin(self, attempt: int) -> None:
+        """Each attempt has files of its own."""
+        from fleetctl.jobs.lines import Growing
+        from fleetctl.jobs.runs import LOG_FILE, PROGRESS_FILE
+
+        folder = self._run.folder_of(attempt)
+        self._attempt, self._told = attempt, False
+        self._progress = Growing(folder / PROGRESS_FILE)
+        self._words = Growing(folder / LOG_FILE)
 
     def show(self, screen: Screen) -> None:
         from fleetctl.cli.follow import untagged
-        from fleetctl.jobs.copies import whole_lines
 
         run = self._run
-        if run.attempt != self._attempt:
-            # Each attempt has files of its own.
-            self._attempt, self._progress, self._words = run.attempt, 0, 0
-            screen.remark(f"{run.name}: attempt {run.attempt}")
-        progress = whole_lines(run.progress_file)
-        for line in progress[self._progress :]:
+        if (attempt := run.attempt) != self._attempt:
+            self._begin(attempt)
+            screen.remark(f"{run.name}: attempt {attempt}")
+        for line in self._progress.new_lines():
             _take(self._tracker, line)
-        self._progress = len(progress)
-        if progress:
+            self._told = True
+        if self._told:
             screen.status(f"{run.name} · {self._tracker.line()}")
-        if run.plan() is None:
-            words = whole_lines(run.log_file)
+        if not run.plan_file.exists():
             phones = run.summary().phones
-            for line in words[self._words :]:
+            for line in self._words.new_lines():
                 screen.word(untagged(line, phones)[1])
-            self._words = len(words)
 
 
 def _take(tracker: Tracker, line: str) -> None:

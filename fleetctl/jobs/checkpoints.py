@@ -87,9 +87,9 @@ def _drop_damaged(run: RunFolder) -> None:
 
 
 def prune(run: RunFolder, keep: int) -> None:
-    """Leave the newest `keep` checkpoints on the controller."""
+    """Leave the newest `keep` checkpoints on the controller. All are verified, so: in a thread."""
     for old in kept(run)[keep:]:
-        old.path.unlink()
+        old.path.unlink(missing_ok=True)
 
 
 async def newest(fleet: Fleet, run: RunFolder, phones: Sequence[str]) -> Found:

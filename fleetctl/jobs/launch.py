@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -156,7 +157,8 @@ def _tell(room: Room, outcomes: Mapping[str, Sequence[Outcome]], failed: Mapping
 def prepare(
     room: Room, request: Request, chosen: Chosen, name: str, resume: str | None
 ) -> Prepared:
-    """Plan and mpirun line of an attempt. Pure but for reading the data set's manifest."""
+    """Plan and mpirun line of an attempt. Pure but for reading the data set; call it in a
+    thread, since what changed of that is verified."""
     job, rack = request.job, room.rack
     plan = None
     if job.train is not None:
@@ -230,7 +232,7 @@ async def launch(
     try:
         chosen = await _allocate(room, request, chosen, run.name)
         resume = f"resume/{found.path.name}" if found else None
-        prepared = prepare(room, request, chosen, run.name, resume)
+        prepared = await asyncio.to_thread(prepare, room, request, chosen, run.name, resume)
         prepared = await rehearse(room, prepared)
         _write_folder(run, request, prepared, found)
     except BaseException:

@@ -33,6 +33,25 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
             os.fsync(file.fileno())
 
 
+class Growing:
+    """A file that is only appended to, read on from where the last look ended."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read_bytes = 0
+
+    def new_lines(self) -> list[str]:
+        """The whole lines since the last call; one without its end waits for it. While a copy is
+        made anew, and is shorter for a moment, there are none."""
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._read_bytes)
+            whole, end, _ = file.read().rpartition(b"\n")
+        self._read_bytes += len(whole) + len(end)
+        return [line.decode(errors="replace") for line in whole.split(b"\n")] if end else []
+
+
 def read_lines(path: Path) -> Lines:
     """All of the file; nothing where there is none."""
     if not path.exists():

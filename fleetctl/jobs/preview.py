@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -105,7 +106,7 @@ async def _lacking(
     room: Room, plan: Plan
 ) -> tuple[Mapping[str, int], Literal["copied", "broadcast", "not needed"]]:
     """Phone -> bytes of the data set that it lacks, and how they would come there."""
-    data = staging.read_data(room.paths.data, plan.data.name)
+    data = await asyncio.to_thread(staging.read_data, room.paths.data, plan.data.name)
     answers = await staging.survey(room.fleet, data, plan.phones, "survey")
     needs = {}
     for rank, phone in enumerate(plan.phones):

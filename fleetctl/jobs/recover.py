@@ -247,7 +247,8 @@ class _Carrier:
             number = run.attempt + 1
             name = runs.name_of_attempt(run.name, number)
             resume = f"resume/{found.path.name}" if found else None
-            prepared = prepare(room, Request(job_of(run), Wish()), chosen, name, resume)
+            request = Request(job_of(run), Wish())
+            prepared = await asyncio.to_thread(prepare, room, request, chosen, name, resume)
             prepared = self._refitted(prepared)
         except FleetError as error:
             raise GiveUp(str(error)) from error

@@ -32,6 +32,7 @@ type RunState = Literal["preparing", "running", "recovering", "done", "failed", 
 
 
 PLAN_FILE, PROGRESS_FILE, PHONES_FILE = "plan.json", "progress.jsonl", "phones.jsonl"
+LOG_FILE = "mpirun.log"
 """Of an attempt, in its folder."""
 
 
@@ -118,7 +119,7 @@ class RunFolder:
 
     @property
     def log_file(self) -> Path:
-        return self.attempt_folder / "mpirun.log"
+        return self.attempt_folder / LOG_FILE
 
     @property
     def versions_file(self) -> Path:

@@ -254,4 +254,4 @@ async def _collect_checkpoints(fleet: Fleet, run: RunFolder, head: str, keep: in
                 await checkpoints.fetch(fleet, run, head, name)
             except (PhoneError, FormatError) as error:
                 run.record("checkpoint-refused", phone=head, name=name, reason=str(error))
-    checkpoints.prune(run, keep)
+    await asyncio.to_thread(checkpoints.prune, run, keep)

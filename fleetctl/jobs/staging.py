@@ -102,7 +102,8 @@ def version_of(folder: Path) -> str | None:
 
 
 def read_data(data: Path, name: str) -> DataOnController:
-    """A data set on the controller; a shard that changed is verified. Raises StagingError."""
+    """A data set on the controller; a shard that changed is verified, which may take its time: in a
+    thread, where connections are kept. Raises StagingError."""
     folder, cure = data / name, f"make it anew with `fleetctl data add {name}`"
     try:
         text = (folder / MANIFEST).read_text()
@@ -213,7 +214,7 @@ async def stage_data(room: StageRoom, plan: Plan) -> Staged:
     what has arrived is kept for the next time.
     """
     began = time.monotonic()
-    data = read_data(room.data, plan.data.name)
+    data = await asyncio.to_thread(read_data, room.data, plan.data.name)
     try:
         found = await needs(room.fleet, data, plan)
         waiting = {phone: need for phone, need in found.items() if not need.nothing}

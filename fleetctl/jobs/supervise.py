@@ -333,7 +333,7 @@ async def _keep_checkpoints(watch: Watch, plan: Plan) -> None:
                 )
             continue
         watch.run.record("checkpoint", iteration=event.iteration, name=name)
-        checkpoints.prune(watch.run, plan.checkpoint.keep)
+        await asyncio.to_thread(checkpoints.prune, watch.run, plan.checkpoint.keep)
 
 
 async def _follow_log(watch: Watch) -> None:

@@ -67,7 +67,8 @@ class State:
         """Keep `phones` out of new runs; with `until` the drain ends by itself then.
 
         The same `who` once more replaces the reason. What a person wanted is never cut short by
-        that: of two ends the later counts. Returns the drains that held before.
+        that: of two ends the later counts. What a check finds again has been so since it first
+        did. Returns the drains that held before.
         """
         moment, names = _time(now), list(phones)
         with self._database.transaction() as database:
@@ -80,8 +81,9 @@ class State:
                     end = (
                         None if until is None or own[0].until is None else max(until, own[0].until)
                     )
-                drain = Drain(who, why, origin, moment, end)
-                rows.put(database, "drains", phone, who, origin, why, moment, end)
+                since = own[0].since if own and origin == "check" else moment
+                drain = Drain(who, why, origin, since, end)
+                rows.put(database, "drains", phone, who, origin, why, since, end)
                 # A check that finds the same again is no news; what a person does is.
                 if origin == "check" and any(same(d.why, why) for d in own):
                     continue

@@ -184,6 +184,17 @@ def test_a_drain_that_has_ended_does_not_count_for_the_next_one(state: State) ->
     assert state.phones(NOW + 79)["phone001"].drains[0].until == NOW + 80
 
 
+def test_a_check_that_finds_the_same_again_says_since_when_it_has_been_so(state: State) -> None:
+    for minute, found in enumerate(("46 °C", "47 °C", "47 °C")):
+        state.drain(["phone001"], "temperature", found, "check", now=NOW + 60 * minute)
+    (drain,) = state.phones(NOW + 200)["phone001"].drains
+    assert (drain.since, drain.why) == (NOW, "47 °C")
+    # Once it was good in between, it begins anew.
+    state.undrain(["phone001"], check="temperature", now=NOW + 200)
+    state.drain(["phone001"], "temperature", "48 °C", "check", now=NOW + 300)
+    assert state.phones(NOW + 301)["phone001"].drains[0].since == NOW + 300
+
+
 def test_an_old_databases_drains_allocations_and_health_stay(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as database:
