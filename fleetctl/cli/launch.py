@@ -248,7 +248,7 @@ async def _would_get(room: Room, request: Request, *, queued: bool) -> tuple[Cho
     import time
 
     from fleetctl.jobs import choose, launch
-    from fleetctl.serve.trial import trial, wish_for
+    from fleetctl.serve.trial import trial
     from fleetctl.state.rows import user
 
     wish, waits = request.wish, None
@@ -257,7 +257,7 @@ async def _would_get(room: Room, request: Request, *, queued: bool) -> tuple[Cho
         if isinstance(found, str):
             waits = found
         else:
-            wish = wish_for(found, wish)
+            wish = found
     try:
         return await launch.choose_phones(room, wish, dry=True), waits
     except choose.NotEnoughPhones as problem:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import time
 from typing import TYPE_CHECKING
 
@@ -25,9 +24,10 @@ def enqueue(app: App, request: Request) -> RunFolder:
     from fleetctl.jobs.runs import RunFolder
     from fleetctl.serve.enqueue import enqueue
     from fleetctl.serve.queue import Queue
+    from fleetctl.state.rows import user
 
     with Queue(app.paths.queue_db) as queue:
-        entry = enqueue(app.rack, app.paths, queue, request, getpass.getuser())
+        entry = enqueue(app.rack, app.paths, queue, request, user())
     return RunFolder(app.paths.runs / entry.name)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from fleetctl.errors import ExitCode, FleetError
 from fleetctl.jobs import energy, launch, limit, recover, runs
 from fleetctl.jobs.checkpoints import NoCheckpoint
-from fleetctl.jobs.choose import NotEnoughPhones, Wish
+from fleetctl.jobs.choose import NotEnoughPhones
 from fleetctl.jobs.jobfile import read_job
 from fleetctl.jobs.launch import Request, Room
 from fleetctl.jobs.rehearsal import NotRehearsed, PlanRefused
@@ -28,7 +28,7 @@ from fleetctl.rack import InputError, RackPaths, load_rack
 from fleetctl.remote import Fleet
 from fleetctl.serve.board import board_of
 from fleetctl.serve.decide import wanted
-from fleetctl.serve.enqueue import end_unstarted
+from fleetctl.serve.enqueue import end_unstarted, wish_of
 from fleetctl.serve.queue import Entry, Queue
 from fleetctl.state import Drained, Held, State
 from trainer.formats import FormatError
@@ -112,13 +112,7 @@ class Carrier:
     def _request(self, entry: Entry) -> Request:
         job = read_job(self.run.job_file)
         ranks = len(entry.phones) if entry.ranks is None else entry.ranks
-        wish = Wish(
-            offered=entry.phones,
-            first=entry.phones[:ranks],
-            count=None if entry.most is None else min(entry.most, ranks),
-            minimum=entry.least,
-            spares=entry.spares,
-        )
+        wish = wish_of(entry, entry.phones, ranks, entry.spares)
         resume = entry.resume and runs.find(self.room.paths.runs, entry.resume)
         return Request(job, wish, (), resume or None)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 
 from fleetctl.jobs import names, runs, staging
+from fleetctl.jobs.choose import Wish
 from fleetctl.jobs.jobfile import Job, JobError, write_job
 from fleetctl.jobs.launch import Request
 from fleetctl.jobs.planning import build_plan
@@ -53,6 +55,17 @@ def entry_of(name: str, request: Request, who: str) -> Entry:
         among=wish.named,
         limit_seconds=job.time_limit,
         resume=request.resume.name if request.resume else None,
+    )
+
+
+def wish_of(entry: Entry, phones: Sequence[str], ranks: int, spares: int) -> Wish:
+    """What is asked of phones that a job of the queue is given; the first `ranks` are to train."""
+    return Wish(
+        offered=tuple(phones),
+        first=tuple(phones[:ranks]),
+        count=None if entry.most is None else min(entry.most, ranks),
+        minimum=entry.least,
+        spares=spares,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import getpass
 import json
 import os
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from fleetctl.errors import ExitCode, FleetError
+from fleetctl.state import user
 
 _PATIENCE_SECONDS = 1.0
 """Whoever asks whether serve runs holds the lock for a moment."""
@@ -52,7 +52,7 @@ def serving(path: Path) -> Iterator[Server]:
                     "`systemctl status phonerack-serve` or its terminal tells more"
                 )
             time.sleep(0.05)
-        mine = Server(os.getpid(), getpass.getuser(), time.time())
+        mine = Server(os.getpid(), user(), time.time())
         file.truncate(0)
         file.write(json.dumps(asdict(mine)))
         file.flush()

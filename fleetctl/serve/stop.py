@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 import signal
 import time
@@ -13,6 +12,7 @@ from fleetctl.jobs.runs import RunFolder, Supervised
 from fleetctl.rack import RackPaths
 from fleetctl.serve.enqueue import end_unstarted, withdraw
 from fleetctl.serve.queue import NotWaiting, Queue
+from fleetctl.state import user
 
 LIMIT_SECONDS = 60.0
 """How long a supervisor may take to break off a start."""
@@ -23,7 +23,7 @@ def stop_unstarted(paths: RackPaths, name: str) -> bool:
     no job of the queue. Raises FleetError when its supervisor does not end."""
     if not paths.queue_db.exists():
         return False
-    who = getpass.getuser()
+    who = user()
     with Queue(paths.queue_db) as queue:
         entry = queue.get(name)
         if entry is None:

@@ -14,17 +14,16 @@ from fleetctl.jobs.choose import NotEnoughPhones, Wish
 from fleetctl.jobs.jobfile import Job
 from fleetctl.jobs.launch import Request
 from fleetctl.jobs.room import Chosen, Room
-from fleetctl.serve.decide import Start
-from fleetctl.serve.enqueue import enqueue
+from fleetctl.serve.enqueue import enqueue, entry_of, wish_of
 from fleetctl.serve.service import Service
-from fleetctl.serve.trial import trial, wish_for
+from fleetctl.serve.trial import trial
 
 
 def asked(wish: Wish, priority: int = 0) -> Request:
     return Request(Job(name="digits", command=["true"], priority=priority), wish)
 
 
-def tried(paper: Any, request: Request) -> Start | str:
+def tried(paper: Any, request: Request) -> Wish | str:
     return trial(paper.rack, paper.paths, paper.state, request, "ada", time.time())
 
 
@@ -60,11 +59,11 @@ def test_a_job_gets_the_phones_that_a_trial_has_named(
     monkeypatch.setattr(Service, "_start_supervisor", lambda *_: None)
     take(paper, "phone001", "phone005")
     found = tried(paper, asked(wish))
-    assert isinstance(found, Start)
+    assert isinstance(found, Wish)
 
     name = enqueue(paper.rack, paper.paths, paper.queue, asked(wish), "ada").name
     Service(paper.rack_file, paper.paths, paper.state, paper.queue, print).turn()
-    assert (*found.phones, *found.spares) == paper.queue.get(name).phones
+    assert found.offered == paper.queue.get(name).phones
 
 
 def test_free_phones_that_are_kept_for_another_job_are_not_promised(crowded: Any) -> None:
@@ -73,8 +72,8 @@ def test_free_phones_that_are_kept_for_another_job_are_not_promised(crowded: Any
         "2 wanted; free phones are kept for large-1, which is first"
     )
     first = tried(crowded, asked(Wish(count=2), priority=1))
-    assert isinstance(first, Start)
-    assert first.phones == ("phone007", "phone008")
+    assert isinstance(first, Wish)
+    assert first.first == ("phone007", "phone008")
     assert crowded.queue.jobs() == before
 
 
@@ -94,7 +93,7 @@ def wishes(monkeypatch: pytest.MonkeyPatch) -> list[Wish]:
         found.append(wish)
         if wish.least > 2:
             raise NotEnoughPhones("too few")
-        return Chosen(wish.named, {}, 0.0)
+        return Chosen(wish.first, {}, 0.0)
 
     monkeypatch.setattr(launch, "choose_phones", choose_phones)
     return found
@@ -119,10 +118,11 @@ def test_a_dry_run_of_a_job_that_would_wait_says_so(crowded: Any, wishes: list[W
         would_get(crowded, asked(Wish(count=5)))
 
 
-def test_only_a_job_with_a_number_names_the_phones_that_train() -> None:
-    start = Start("a-1", ("phone001", "phone002"), ("phone003",))
-    given = (*start.phones, *start.spares)
-    assert wish_for(start, Wish(spares=1)) == Wish(offered=given, minimum=1, spares=1)
-    assert wish_for(start, Wish(count=2, spares=1)) == Wish(
-        named=start.phones, offered=given, minimum=2, spares=1
+def test_a_job_that_takes_what_there_is_asks_for_no_number() -> None:
+    given = ("phone001", "phone002", "phone003")
+    entry = entry_of("a-1", asked(Wish(spares=1)), "ada")
+    assert wish_of(entry, given, 2, 1) == Wish(offered=given, first=given[:2], minimum=1, spares=1)
+    entry = entry_of("a-1", asked(Wish(count=2, spares=1)), "ada")
+    assert wish_of(entry, given, 2, 1) == Wish(
+        offered=given, first=given[:2], count=2, minimum=2, spares=1
     )
