@@ -38,6 +38,7 @@ from fleetctl.jobs.room import Chosen, Prepared, Room
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.jobs.start import BrokenOff, StartError, begin
 from fleetctl.jobs.verdict import Verdict
+from fleetctl.rack import Rack
 from fleetctl.rack.files import write_atomic
 from fleetctl.rack.nodesets import fold
 from fleetctl.state import Drained, Held
@@ -154,6 +155,15 @@ def _tell(room: Room, outcomes: Mapping[str, Sequence[Outcome]], failed: Mapping
         room.remark(f"passed over: {phone}: {why}")
 
 
+def refuse_without_torch(rack: Rack) -> None:
+    """Raises JobError."""
+    if rack.versions.torch == "none":
+        raise JobError(
+            "the rack file says `versions: {torch: none}`, so its phones cannot train; remove "
+            "that and run site.yml -t termux, or launch a program of your own (`-- COMMAND`)"
+        )
+
+
 def prepare(
     room: Room, request: Request, chosen: Chosen, name: str, resume: str | None
 ) -> Prepared:
@@ -162,11 +172,7 @@ def prepare(
     job, rack = request.job, room.rack
     plan = None
     if job.train is not None:
-        if rack.versions.torch == "none":
-            raise JobError(
-                "the rack file says `versions: {torch: none}`, so its phones cannot train; remove "
-                "that and run site.yml -t termux, or launch a program of your own (`-- COMMAND`)"
-            )
+        refuse_without_torch(rack)
         data = staging.read_data(room.paths.data, job.train.data)
         switches = [rack.phones[phone].switch or "" for phone in chosen.phones]
         plan = build_plan(

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from fleetctl.jobs import names, runs, staging
 from fleetctl.jobs.choose import Wish
 from fleetctl.jobs.jobfile import Job, JobError, write_job
-from fleetctl.jobs.launch import Request
+from fleetctl.jobs.launch import Request, refuse_without_torch
 from fleetctl.jobs.planning import build_plan
 from fleetctl.jobs.runs import RunFolder
 from fleetctl.rack import Rack, RackPaths
+from fleetctl.rack.nodesets import fold
 from fleetctl.serve.queue import Entry, Queue
 
 
@@ -70,12 +71,19 @@ def wish_of(entry: Entry, phones: Sequence[str], ranks: int, spares: int) -> Wis
 
 
 def _refuse_hopeless(rack: Rack, paths: RackPaths, request: Request) -> None:
-    """What no phone could help: a data set that is not there, a plan that fits no phones."""
+    """What no wait could help: places without a phone, phones without torch, a data set that is
+    not there, a plan that fits no phones."""
     if request.resume is not None:
         _refuse_resumption(request.resume)
+    if empty := [phone for phone in request.wish.named if not rack.phones[phone].enrolled]:
+        raise JobError(
+            f"{fold(empty)}: no phone is in that place of the rack; `fleetctl enroll` one, or "
+            "name others"
+        )
     job: Job = request.job
     if job.train is None:
         return
+    refuse_without_torch(rack)
     data = staging.read_data(paths.data, job.train.data)
     wish = request.wish
     phones = rack.ring(wish.named or None)[: wish.most or wish.least]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fleetctl.errors import FleetError
-from fleetctl.jobs.choose import read_wish
+from fleetctl.jobs.choose import Wish, read_wish
 from fleetctl.jobs.jobfile import Job, JobError, read_job
 from fleetctl.jobs.launch import Request
 from fleetctl.serve.enqueue import enqueue, withdraw
@@ -38,20 +39,39 @@ def test_a_queued_jobs_folder_holds_all_of_it_as_it_was_then(paper: Any, tmp_pat
     assert paper.queue.jobs() == [entry]
 
 
+TRAIN = {
+    "model": "digits-cnn",
+    "data": "no-such-data",
+    "epochs": 1,
+    "global_batch": 8,
+    "optimizer": {"name": "sgd", "lr": 0.1},
+}
+
+
 def test_what_could_never_start_is_refused_and_leaves_nothing(paper: Any) -> None:
-    train = {
-        "model": "digits-cnn",
-        "data": "no-such-data",
-        "epochs": 1,
-        "global_batch": 8,
-        "optimizer": {"name": "sgd", "lr": 0.1},
-    }
-    job = Job.model_validate({"name": "digits", "phones": "2", "train": train})
+    job = Job.model_validate({"name": "digits", "phones": "2", "train": TRAIN})
     request = Request(job, read_wish(paper.rack, "2", {}))
 
     with pytest.raises(FleetError, match="no-such-data"):
         enqueue(paper.rack, paper.paths, paper.queue, request, "ada")
     assert list(paper.paths.runs.iterdir()) == []
+    assert paper.queue.jobs() == []
+
+
+def test_a_training_on_a_rack_without_torch_does_not_wait(paper: Any) -> None:
+    rack = replace(paper.rack, versions=replace(paper.rack.versions, torch="none"))
+    job = Job.model_validate({"name": "digits", "phones": "2", "train": TRAIN})
+    with pytest.raises(JobError, match="its phones cannot train"):
+        enqueue(rack, paper.paths, paper.queue, Request(job, read_wish(rack, "2", {})), "ada")
+
+
+def test_a_job_does_not_wait_for_a_place_without_a_phone(paper: Any) -> None:
+    phones = {**paper.rack.phones}
+    phones["phone002"] = replace(phones["phone002"], enrolled=False)
+    rack = replace(paper.rack, phones=phones)
+    request = Request(Job(name="mine", command=["true"]), Wish(named=("phone001", "phone002")))
+    with pytest.raises(JobError, match=r"^phone002: no phone is in that place"):
+        enqueue(rack, paper.paths, paper.queue, request, "ada")
     assert paper.queue.jobs() == []
 
 
