@@ -35,6 +35,7 @@ _WORDS: dict[str, tuple[str, Callable[[_Event], str]]] = {
     "alone": ("lost", lambda _: "no phone answered: the controller had lost its network"),
     "back": ("lost", lambda e: f"phones answered again after {e.get('seconds', '?')} s"),
     "requeued": ("recovery", lambda e: f"went back into the queue: {e.get('reason', '')}"),
+    "given": ("recovery", lambda _: "the queue has given it phones again"),
     "shares": ("plan", lambda e: _shares(e)),
     "slow": ("slow", lambda e: f"no progress for {e.get('silent_seconds', '?')} s"),
     "straggler": ("straggler", lambda e: _straggler(e)),
