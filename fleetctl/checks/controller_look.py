@@ -232,13 +232,9 @@ def _mirror(rack: Rack, paths: RackPaths) -> dict[str, Any]:
 
 
 def _prometheus(rack: Rack) -> dict[str, Any]:
-    address = rack.network.services or rack.network.controller
-    if address is None:
-        return {"prometheus_problem": "the rack file names no machine that watches"}
-    base = f"http://{address}:{PROMETHEUS_PORT}"
-    ready = _fetch(f"{base}/-/ready")
-    if not isinstance(ready, bytes):
-        return {"prometheus_problem": f"Prometheus ({base}) is not ready: {ready}"}
+    base, problem = _watcher(rack, "Prometheus", PROMETHEUS_PORT)
+    if problem:
+        return {"prometheus_problem": problem}
     said = _fetch(f"{base}/api/v1/targets?state=active")
     try:
         targets = json.loads(said)["data"]["activeTargets"]
@@ -249,14 +245,17 @@ def _prometheus(rack: Rack) -> dict[str, Any]:
 
 
 def _alertmanager(rack: Rack) -> dict[str, Any]:
+    return {"alertmanager_problem": _watcher(rack, "Alertmanager", ALERTMANAGER_PORT)[1]}
+
+
+def _watcher(rack: Rack, name: str, port: int) -> tuple[str, str | None]:
+    """Where a program of the monitoring listens, and why it cannot be used."""
     address = rack.network.services or rack.network.controller
     if address is None:
-        return {"alertmanager_problem": "the rack file names no machine that watches"}
-    base = f"http://{address}:{ALERTMANAGER_PORT}"
+        return "", "the rack file names no machine that watches"
+    base = f"http://{address}:{port}"
     ready = _fetch(f"{base}/-/ready")
-    if isinstance(ready, bytes):
-        return {"alertmanager_problem": None}
-    return {"alertmanager_problem": f"Alertmanager ({base}) is not ready: {ready}"}
+    return base, None if isinstance(ready, bytes) else f"{name} ({base}) is not ready: {ready}"
 
 
 def _fetch(url: str) -> bytes | str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 import time
@@ -139,17 +138,15 @@ class Engine:
         taking = True
         while taking or under_way:
             lane = begun % LANES
-            if taking and lane not in under_way:
-                with contextlib.suppress(queue.Empty):
-                    bucket = self._posted.get(block=not under_way)
-                    if not under_way:
-                        self._told = time.perf_counter()
-                    if bucket is None:
-                        taking = False
-                    else:
-                        sum_ = reduce.all_reduce(bucket.data, bucket.codec, lane)
-                        under_way[lane] = bucket, sum_
-                        begun += 1
+            if taking and lane not in under_way and not (under_way and self._posted.empty()):
+                bucket = self._posted.get()
+                if not under_way:
+                    self._told = time.perf_counter()
+                if bucket is None:
+                    taking = False
+                else:
+                    under_way[lane] = bucket, reduce.all_reduce(bucket.data, bucket.codec, lane)
+                    begun += 1
             moved = [self._step(*each) for each in under_way.values()]
             under_way = {
                 lane: each for lane, each in under_way.items() if not each[0].finished.is_set()
