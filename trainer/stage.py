@@ -123,6 +123,7 @@ class Chain:
 
     def _step(self) -> bool:
         """One round of everything that does not wait; whether anything moved."""
+        self._transport.progress()
         came = self._take_files() if self._rank == 0 else self._receive()
         return any([came, self._finish(), self._send()])
 

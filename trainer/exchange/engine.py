@@ -124,14 +124,14 @@ class Engine:
             self._opened.put(error)
             return
         self._opened.put((world.rank, world.size))
-        self._carry(reduce)
+        self._carry(world, reduce)
         if self._failure is None and not self._abandoned.is_set():
             try:
                 world.close()
             except BaseException as error:
                 self._failure = error
 
-    def _carry(self, reduce: Reduce) -> None:
+    def _carry(self, world: World, reduce: Reduce) -> None:
         """Sum what is posted, several buckets side by side, until the end is posted."""
         under_way: dict[int, tuple[Bucket, Progress]] = {}
         begun = idle_calls = 0
@@ -147,6 +147,7 @@ class Engine:
                 else:
                     under_way[lane] = bucket, reduce.all_reduce(bucket.data, bucket.codec, lane)
                     begun += 1
+            self._progress(world)
             moved = [self._step(*each) for each in under_way.values()]
             under_way = {
                 lane: each for lane, each in under_way.items() if not each[0].finished.is_set()
@@ -156,6 +157,13 @@ class Engine:
                 idle_calls += 1
             else:
                 idle_calls = 0
+
+    def _progress(self, world: World) -> None:
+        """Once for all that is under way: asking costs more than there is to be found."""
+        try:
+            world.progress()
+        except BaseException as error:
+            self._failure = self._failure or error
 
     def _step(self, bucket: Bucket, sum_: Progress) -> bool:
         """Go on with the sum, or end it; whether anything moved."""

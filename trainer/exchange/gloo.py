@@ -41,6 +41,9 @@ class GlooWorld:
         except RuntimeError as error:
             raise TransportError(f"gloo: {error}") from error
 
+    def progress(self) -> None:
+        """Nothing is under way between two calls."""
+
     def close(self) -> None:
         """Leave the group, when all ranks have come so far.
 

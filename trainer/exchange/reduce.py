@@ -20,6 +20,10 @@ class World(Protocol):
     rank: int
     size: int
 
+    def progress(self) -> None:
+        """Let what is under way move."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -27,7 +31,8 @@ class Reduce(Protocol):
     def all_reduce(self, data: np.ndarray, codec: Codec = PLAIN, lane: int = 0) -> Progress:
         """Sum `data` (flat, contiguous; equally long on all ranks) over the ranks, in place.
 
-        What is under way at the same time needs lanes of its own, the same on all ranks.
+        What is under way at the same time needs lanes of its own, the same on all ranks. Between
+        two steps of any of them the world is to progress.
         """
         ...
 

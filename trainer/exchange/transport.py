@@ -19,6 +19,9 @@ from trainer.errors import TrainerError
 _LIBRARIES = ("libmpi.so.40", "libmpi.so")
 _THREAD_FUNNELED = 1
 _SUCCESS = 0
+_ERROR_IN_STATUS = 18
+_SLOTS = 32
+"""Messages that may be under way before there is made room for more."""
 _ERROR_STRING_BYTES = 512
 _VERSION_BYTES = 512
 _IN_PLACE = ctypes.c_void_p(1)
@@ -36,7 +39,8 @@ class Pending(Protocol):
 class Transport(Protocol):
     """What a reduction needs to reach the other ranks; all calls return at once.
 
-    Messages between two ranks that bear the same tag keep their order.
+    Messages between two ranks that bear the same tag keep their order. They move, and are seen to
+    be done, only while `progress` is called.
     """
 
     rank: int
@@ -46,6 +50,8 @@ class Transport(Protocol):
 
     def receive(self, data: np.ndarray, peer: int, tag: int = 0) -> Pending: ...
 
+    def progress(self) -> None: ...
+
     def done(self, pending: Any) -> bool: ...
 
     def close(self) -> None: ...
@@ -54,11 +60,67 @@ class Transport(Protocol):
 class _Message:
     """A request of MPI; holds the array, whose memory MPI uses until the message is done."""
 
-    __slots__ = ("call", "data", "handle", "peer")
+    __slots__ = ("call", "data", "done", "peer")
 
     def __init__(self, call: str, data: np.ndarray, peer: int) -> None:
         self.call, self.data, self.peer = call, data, peer
-        self.handle = ctypes.c_void_p()
+        self.done = False
+
+
+class _Status(ctypes.Structure):
+    """MPI_Status of Open MPI 4.1 and 5.0."""
+
+    _fields_ = (
+        ("source", ctypes.c_int),
+        ("tag", ctypes.c_int),
+        ("error", ctypes.c_int),
+        ("cancelled", ctypes.c_int),
+        ("count", ctypes.c_size_t),
+    )
+
+
+class _Requests:
+    """The messages under way, side by side in memory, so that one call asks for all of them."""
+
+    def __init__(self, mpi: ctypes.CDLL) -> None:
+        self._mpi = mpi
+        self._null = _symbol(mpi, "ompi_request_null").value
+        self._count = ctypes.c_int()
+        self._messages: dict[int, _Message] = {}
+        self._free: list[int] = []
+        self._handles: Any = (ctypes.c_void_p * 0)()
+        self._make_room(_SLOTS)
+
+    def _make_room(self, slots: int) -> None:
+        """Have so many slots; those that there are keep what they hold."""
+        held = [*self._handles]
+        self._free += range(len(held), slots)
+        self._handles = (ctypes.c_void_p * slots)(*held, *[self._null] * (slots - len(held)))
+        self._indices, self._statuses = (ctypes.c_int * slots)(), (_Status * slots)()
+        count = ctypes.byref(self._count)
+        self._arguments = slots, self._handles, count, self._indices, self._statuses
+
+    def put(self, message: _Message) -> Any:
+        """Where MPI is to write the message's handle."""
+        if not self._free:
+            self._make_room(2 * len(self._handles))
+        slot = self._free.pop()
+        self._messages[slot] = message
+        return ctypes.byref(self._handles, slot * ctypes.sizeof(ctypes.c_void_p))
+
+    def test(self) -> tuple[int, list[tuple[_Message, int]]]:
+        """Let MPI move; its code, and the messages that are done now, each with its own code."""
+        code = self._mpi.MPI_Testsome(*self._arguments)
+        ended: list[tuple[_Message, int]] = []
+        if code not in (_SUCCESS, _ERROR_IN_STATUS):
+            return code, ended
+        for number in range(self._count.value):  # below 0 if none was under way
+            slot = self._indices[number]
+            message = self._messages.pop(slot)
+            message.done = True
+            self._free.append(slot)
+            ended.append((message, self._statuses[number].error if code else _SUCCESS))
+        return _SUCCESS, ended
 
 
 class MpiTransport:
@@ -70,7 +132,7 @@ class MpiTransport:
         self._world = _symbol(self._mpi, "ompi_mpi_comm_world")
         self._byte = _symbol(self._mpi, "ompi_mpi_byte")
         self._sum = _symbol(self._mpi, "ompi_mpi_op_sum")
-        self._flag = ctypes.c_int()
+        self._requests = _Requests(self._mpi)
         provided = ctypes.c_int()
         self._check(
             "MPI_Init_thread",
@@ -107,11 +169,16 @@ class MpiTransport:
         """Start to receive exactly as much as `data` holds into it."""
         return self._start("MPI_Irecv", data, peer, tag)
 
+    def progress(self) -> None:
+        """Let MPI move the messages under way, all of them by one call."""
+        code, ended = self._requests.test()
+        self._check("MPI_Testsome", code)
+        for message, code in ended:
+            self._check(message.call, code, message.peer)
+
     def done(self, message: _Message) -> bool:
-        """Whether the message is complete. Asking is what makes MPI progress."""
-        code = self._mpi.MPI_Test(ctypes.byref(message.handle), ctypes.byref(self._flag), None)
-        self._check(message.call, code, message.peer)
-        return bool(self._flag.value)
+        """Whether the message was complete when `progress` was called last."""
+        return message.done
 
     def all_reduce(self, data: np.ndarray) -> None:
         """Open MPI's own sum over all ranks, in place; returns when it is there."""
@@ -134,7 +201,7 @@ class MpiTransport:
             peer,
             tag,
             self._world,
-            ctypes.byref(message.handle),
+            self._requests.put(message),
         )
         self._check(call, code, peer)
         return message
@@ -180,7 +247,7 @@ def _with_signatures(library: ctypes.CDLL) -> ctypes.CDLL:
         "MPI_Comm_size": [handle, out],
         "MPI_Isend": message,
         "MPI_Irecv": message,
-        "MPI_Test": [out, out, out],
+        "MPI_Testsome": [number, out, out, out, out],
         "MPI_Allreduce": [out, out, number, handle, handle, handle],
         "MPI_Get_library_version": [ctypes.c_char_p, out],
         "MPI_Error_string": [number, ctypes.c_char_p, out],

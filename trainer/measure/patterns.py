@@ -36,4 +36,5 @@ def many_to_many(transport: Transport, data: np.ndarray, received: np.ndarray) -
 def _finish(transport: Transport, pending: Sequence[Pending]) -> None:
     waiting = list(pending)
     while waiting := [each for each in waiting if not transport.done(each)]:
+        transport.progress()
         time.sleep(_NAP_SECONDS)

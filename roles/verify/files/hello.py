@@ -46,6 +46,7 @@ def exchange(mpi: MpiTransport, mine: bytes) -> list[bytes]:
     while not all(mpi.done(message) for message in pending):
         # The others are still being started, and on stand-in phones by the same cores.
         time.sleep(WAIT_SECONDS)
+        mpi.progress()
     return [buffer.tobytes() for buffer in buffers] if mpi.rank == 0 else []
 
 

@@ -49,6 +49,7 @@ for exchange in exchanges:
             data = part(world.rank, length, dtype)
             codec = CODECS[exchange.codec] if dtype is np.float32 else PLAIN
             for moved in reduce.all_reduce(data, codec):
+                world.progress()
                 if not moved:
                     time.sleep(1e-4)
             np.testing.assert_array_equal(data, expected_sum(length, dtype))

@@ -66,3 +66,28 @@ def test_a_mismatch_of_lengths_names_call_and_peer(tmp_path: Path) -> None:
     )
     output, _ = mpi.mpirun(2, program, folder=tmp_path).communicate()
     assert "MPI_Irecv with rank 0 (phone001): MPI_ERR_TRUNCATE" in output
+
+
+def test_a_hundred_messages_may_be_under_way_at_once(tmp_path: Path) -> None:
+    program = tmp_path / "hundred.py"
+    program.write_text(
+        "import time\n"
+        "import numpy as np\n"
+        "from trainer.exchange.transport import MpiTransport\n"
+        "world = MpiTransport()\n"
+        "got = [np.zeros(1000, np.int64) for _ in range(100)]\n"
+        "sent = [np.full(1000, 100 * world.rank + number) for number in range(100)]\n"
+        "pending = [world.receive(each, 1 - world.rank, tag) for tag, each in enumerate(got)]\n"
+        "pending += [\n"
+        "    world.send(each, 1 - world.rank, tag)\n"
+        "    for tag, each in reversed(list(enumerate(sent)))\n"
+        "]\n"
+        "while not all(world.done(each) for each in pending):\n"
+        "    world.progress()\n"
+        "    time.sleep(1e-4)\n"
+        "print([int(each.max()) for each in got] == [int(each.min()) for each in got]\n"
+        "      == [100 * (1 - world.rank) + number for number in range(100)], flush=True)\n"
+        "world.close()\n"
+    )
+    output, _ = mpi.mpirun(2, program, folder=tmp_path).communicate()
+    assert output.split() == ["True", "True"], output
