@@ -184,7 +184,7 @@ class Training:
             step = self._executor.step(
                 images, labels, batch_size, finish=asked, tell=self._told, parts=parts
             )
-        if step.bad:
+        if step.bad or step.overflow:
             raise self._not_finite(step, epoch, batch)
         reporter.iteration += 1
         self._finish = step.finish
@@ -279,10 +279,11 @@ class Training:
 
     def _not_finite(self, step: StepResult, epoch: int, batch: int) -> TrainingError:
         own = self._reporter.rank
-        whose = "; ".join(
-            f"{what} of rank {rank} ({self._plan.phones[rank]})"
-            for rank, what in (step.bad if self._group else {own: step.bad[0]}).items()
-        )
+        bad = {rank if self._group else own: what for rank, what in step.bad.items()}
+        phones = self._plan.phones
+        whose = "; ".join(f"{what} of rank {rank} ({phones[rank]})" for rank, what in bad.items())
+        if step.overflow:
+            whose = "the sum of the gradients, though each rank's are finite,"
         return TrainingError(
             f"{whose} is not finite in iteration {self._reporter.iteration + 1} (epoch {epoch}, "
             f"batch {batch} of {self._schedule.per_epoch}); last good checkpoint: "

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Literal
 
 import numpy as np
@@ -39,6 +40,8 @@ class StepResult:
     """Mean over this rank's samples; None when it has none."""
     bad: Mapping[int, str]
     """Rank -> what is not finite there: its loss or its gradient."""
+    overflow: bool
+    """Whether a sum of gradients is not finite though those of each rank are."""
     finish: bool
     """Whether a rank was asked to finish the run; all ranks agree."""
     compute_seconds: float
@@ -52,7 +55,8 @@ class StepResult:
 
 class DataParallel:
     """Gradients are views of one flat buffer; a bucket is posted when its last gradient is
-    there, so that its exchange overlaps the rest of the backward pass.
+    there, so that its exchange overlaps the rest of the backward pass. The optimiser uses each
+    sum as it comes, while the next is under way.
 
     The buffer holds the gradients in reverse order of the parameters (the order in which they
     become ready), then the loss, one flag a rank, and the numbers that each rank tells the others,
@@ -78,19 +82,23 @@ class DataParallel:
         parameters = [p for p in reversed(list(model.parameters())) if p.requires_grad]
         _check_types(model)
         lengths = [p.numel() for p in parameters]
-        gradients = sum(lengths)
+        length = sum(lengths)
         self._numbers = numbers
-        self._buffer = np.zeros(gradients + 1 + self._size * (1 + numbers), np.float32)
-        self._status = self._buffer[gradients:]
-        flat = torch.from_numpy(self._buffer)
-        for parameter, part in zip(parameters, flat[:gradients].split(lengths), strict=True):
-            parameter.grad = part.view_as(parameter)
+        self._buffer = np.zeros(length + 1 + self._size * (1 + numbers), np.float32)
+        self._flat, self._status = self._buffer[:length], self._buffer[length:]
         # A lossy codec is kept from the loss and the flags, which then go by themselves.
-        end = gradients if engine and engine.lossy else len(self._buffer)
+        end = length if engine and engine.lossy else len(self._buffer)
         bucket_of, self._slices = _buckets(lengths, bucket_bytes, end)
         self._sizes = [bucket_of.count(i) for i in range(len(self._slices))]
-        for parameter, bucket in zip(parameters, bucket_of, strict=True):
+        self._gradients: list[list[tuple[torch.nn.Parameter, torch.Tensor]]] = [
+            [] for _ in self._slices
+        ]
+        parts = torch.from_numpy(self._flat).split(lengths)
+        for parameter, part, bucket in zip(parameters, parts, bucket_of, strict=True):
+            parameter.grad = part.view_as(parameter)
+            self._gradients[bucket].append((parameter, parameter.grad))
             parameter.register_post_accumulate_grad_hook(partial(self._ready, bucket))
+        self._cleared = True
         self._missing: list[int] = []
         self._posted: list[Bucket] = []
         self._complete = 0  # buckets whose gradients are all there
@@ -118,7 +126,10 @@ class DataParallel:
         to `tell`. `parts`: of this step, where it has others than all.
         """
         began = time.perf_counter()
-        self._buffer.fill(0)
+        if not self._cleared:  # the step before was broken off
+            self._flat.fill(0)
+        self._cleared = False
+        self._status.fill(0)
         self._status[1 + self._rank] = _FINISH if finish else 0
         told = self._status[1 + self._size :].reshape(self._size, self._numbers)
         told[self._rank] = tell
@@ -128,27 +139,24 @@ class DataParallel:
         own_loss = self._all_parts(images, labels, global_batch, parts or self._accumulate)
         self._missing, self._posting = [0] * len(self._missing), True
         self._post_ready()  # a parameter may be without gradient
-        computed = time.perf_counter()
-        for bucket in self._posted:
-            self._engine_wait(bucket)
-        waited = time.perf_counter()
+        waited_seconds, finite = self._update()
+        self._cleared = True
         flags = self._status[1 : 1 + self._size].astype(np.int64)
         bad = {
             int(rank): "loss" if flags[rank] & _BAD_LOSS else "gradient"
             for rank in np.flatnonzero(flags & _BAD)
         }
-        if not bad:
-            self._optimizer.step()
         ended = time.perf_counter()
         inner = self._statistics_wait_seconds
         return StepResult(
             loss=float(self._status[0]),
             own_loss=own_loss,
             bad=bad,
+            overflow=not (finite or bad),
             finish=bool((flags & _FINISH).any()),
-            compute_seconds=computed - began - inner + ended - waited,
+            compute_seconds=ended - began - inner - waited_seconds,
             exchange_seconds=sum(bucket.seconds for bucket in self._posted + self._statistics),
-            wait_seconds=waited - computed + inner,
+            wait_seconds=waited_seconds + inner,
             told=tuple(map(tuple, told.tolist())) if self._numbers else (),
         )
 
@@ -228,9 +236,51 @@ class DataParallel:
         own = 1 + self._rank
         self._status[own] = int(self._status[own]) | flag
 
-    def _engine_wait(self, bucket: Bucket) -> None:
+    def _update(self) -> tuple[float, bool]:
+        """Let the optimiser use the gradients, and clear them; how long there was nothing else to
+        do than to wait for them, and whether all are finite."""
         if self._engine is not None:
-            self._engine.wait(bucket)
+            return self._update_as_they_come(self._engine)
+        finite = not int(self._status[1]) & _BAD
+        if finite:
+            self._optimizer.step()
+        self._flat.fill(0)
+        return 0.0, finite
+
+    def _update_as_they_come(self, engine: Engine) -> tuple[float, bool]:
+        """Where a sum is not finite the run ends, so it does no harm if others were used before."""
+        for parameter, _ in chain.from_iterable(self._gradients):
+            parameter.grad = None  # optimisers pass it over
+        waited_seconds, finite = 0.0, True
+        come: list[int] = []
+        for number, bucket in enumerate(self._posted):
+            began = time.perf_counter()
+            engine.wait(bucket)
+            waited_seconds += time.perf_counter() - began
+            if number < len(self._slices):  # the status may follow by itself
+                come.append(number)
+            following = self._posted[number + 1 : number + 2]
+            if come and not (following and following[0].finished.is_set()):
+                finite &= self._use(come)
+                come = []
+        for parameter, gradient in chain.from_iterable(self._gradients):
+            parameter.grad = gradient
+        return waited_seconds, finite
+
+    def _use(self, buckets: Sequence[int]) -> bool:
+        """Step along the gradients of these buckets, and clear them; whether they are finite."""
+        parts = [self._flat[self._slices[number]] for number in buckets]
+        finite = all(bool(np.isfinite(part.sum())) for part in parts)
+        if finite:
+            pairs = [pair for number in buckets for pair in self._gradients[number]]
+            for parameter, gradient in pairs:
+                parameter.grad = gradient
+            self._optimizer.step()
+            for parameter, _ in pairs:
+                parameter.grad = None
+        for part in parts:
+            part.fill(0)
+        return finite
 
 
 def _buckets(

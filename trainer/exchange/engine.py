@@ -135,7 +135,7 @@ class Engine:
         """Sum what is posted, several buckets side by side, until the end is posted."""
         under_way: dict[int, tuple[Bucket, Progress]] = {}
         begun = idle_calls = 0
-        taking = True
+        taking = moved = True
         while taking or under_way:
             lane = begun % LANES
             if taking and lane not in under_way and not (under_way and self._posted.empty()):
@@ -146,24 +146,26 @@ class Engine:
                     taking = False
                 else:
                     under_way[lane] = bucket, reduce.all_reduce(bucket.data, bucket.codec, lane)
-                    begun += 1
-            self._progress(world)
-            moved = [self._step(*each) for each in under_way.values()]
-            under_way = {
-                lane: each for lane, each in under_way.items() if not each[0].finished.is_set()
-            }
-            if under_way and not any(moved):
+                    begun, moved = begun + 1, True
+            if self._progress(world) or moved:
+                steps = [self._step(*each) for each in under_way.values()]
+                moved = any(steps)
+                under_way = {
+                    lane: each for lane, each in under_way.items() if not each[0].finished.is_set()
+                }
+            if under_way and not moved:
                 _idle(idle_calls)
                 idle_calls += 1
             else:
                 idle_calls = 0
 
-    def _progress(self, world: World) -> None:
-        """Once for all that is under way: asking costs more than there is to be found."""
+    def _progress(self, world: World) -> bool:
+        """Once for all that is under way; False if there is nothing to do for any."""
         try:
-            world.progress()
+            return world.progress() or self._abandoned.is_set()
         except BaseException as error:
             self._failure = self._failure or error
+            return True
 
     def _step(self, bucket: Bucket, sum_: Progress) -> bool:
         """Go on with the sum, or end it; whether anything moved."""

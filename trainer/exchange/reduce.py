@@ -20,8 +20,8 @@ class World(Protocol):
     rank: int
     size: int
 
-    def progress(self) -> None:
-        """Let what is under way move."""
+    def progress(self) -> bool:
+        """Let what is under way move; False if no reduce has anything to do because of it."""
         ...
 
     def close(self) -> None: ...

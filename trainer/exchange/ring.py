@@ -21,7 +21,7 @@ WINDOW = 3
 """Messages under way in each direction: enough to hide MPI's handshake for large messages, few
 enough that they do not share the link and all arrive late."""
 
-SEGMENTS = 4
+SEGMENTS = 2
 """Of a chunk at least, as long as they do not become smaller than EAGER_BYTES."""
 
 EAGER_BYTES = 60 * 1024
@@ -180,9 +180,13 @@ class Pass:
 
     def advance(self) -> bool:
         """Start what may start, end what has ended; whether anything has."""
-        self._start_receives()
-        self._start_sends()
-        return self._finish_send() | self._finish_receive()
+        moved = False
+        while True:
+            self._start_receives()
+            self._start_sends()
+            if not self._finish_send() | self._finish_receive():
+                return moved
+            moved = True
 
     def _start_receives(self) -> None:
         layout = self._layout

@@ -50,7 +50,7 @@ class Transport(Protocol):
 
     def receive(self, data: np.ndarray, peer: int, tag: int = 0) -> Pending: ...
 
-    def progress(self) -> None: ...
+    def progress(self) -> bool: ...
 
     def done(self, pending: Any) -> bool: ...
 
@@ -169,12 +169,13 @@ class MpiTransport:
         """Start to receive exactly as much as `data` holds into it."""
         return self._start("MPI_Irecv", data, peer, tag)
 
-    def progress(self) -> None:
-        """Let MPI move the messages under way, all of them by one call."""
+    def progress(self) -> bool:
+        """Let MPI move the messages under way, all of them by one call; whether any is done now."""
         code, ended = self._requests.test()
         self._check("MPI_Testsome", code)
         for message, code in ended:
             self._check(message.call, code, message.peer)
+        return bool(ended)
 
     def done(self, message: _Message) -> bool:
         """Whether the message was complete when `progress` was called last."""

@@ -1,10 +1,16 @@
 """The data-parallel step: buckets, and gradients as views of one buffer."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from worlds import with_engines
 
 from trainer.exchange.engine import Engine
+from trainer.formats import OPTIMIZERS, OptimizerSpec
+from trainer.optimizers import build_optimizer
 from trainer.step import DataParallel, LabelError, _buckets
 
 
@@ -165,3 +171,71 @@ def test_one_rank_that_is_asked_to_finish_tells_all_of_them() -> None:
         return [step.finish for step in steps]
 
     assert with_engines(3, work) == [[False, True]] * 3
+
+
+@pytest.mark.parametrize("bucket_bytes", ["all", "each", 20])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimiser_that_gets_the_sums_one_by_one_does_as_with_all_at_once(
+    name: str, bucket_bytes
+) -> None:
+    torch.manual_seed(0)
+    images, labels = torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
+    start = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+
+    def trained(engine: Engine | None) -> list[torch.Tensor]:
+        model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+        model.load_state_dict(start.state_dict())
+        optimizer = build_optimizer(OptimizerSpec(name, {"lr": 0.01}), model.parameters())
+        loss = torch.nn.functional.cross_entropy
+        parallel = DataParallel(model, loss, optimizer, engine, bucket_bytes)
+        own = slice(0, 6) if engine is None else slice(3 * engine.rank, 3 * engine.rank + 3)
+        for _ in range(4):
+            parallel.step(images[own], labels[own], 6)
+        return [p.detach() for p in model.parameters()]
+
+    alone = trained(None)
+    for rank in with_engines(2, trained):
+        for ours, expected in zip(rank, alone, strict=True):
+            torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_sum_is_used_while_the_next_is_under_way() -> None:
+    model = torch.nn.Linear(4, 3)
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    seen: list[list[str]] = []
+
+    class Slow:
+        """Each sum comes when it is waited for."""
+
+        rank, size, lossy = 0, 1, False
+
+        def post(self, _data: np.ndarray) -> Any:
+            return SimpleNamespace(finished=SimpleNamespace(is_set=lambda: False), seconds=0.0)
+
+        def wait(self, _bucket: Any) -> None:
+            seen.append(
+                [n for n, p in model.named_parameters() if not torch.equal(p, before[n])]
+            )  # fmt: skip
+
+    sgd = torch.optim.SGD(model.parameters(), 0.5)
+    engine: Any = Slow()
+    executor = DataParallel(model, torch.nn.functional.cross_entropy, sgd, engine, "each")
+    executor.step(torch.rand(6, 4), torch.tensor([0, 1, 2, 0, 1, 2]), 6)
+    assert seen == [[], ["bias"]]
+    assert not torch.equal(model.weight, before["weight"])
+
+
+def test_a_sum_that_overflows_is_told_of_and_not_used() -> None:
+    def work(engine: Engine) -> tuple[dict[int, str], bool, float]:
+        model = torch.nn.Linear(1, 1, bias=False)
+        torch.nn.init.zeros_(model.weight)
+        sgd = torch.optim.SGD(model.parameters(), 0.5)
+
+        def loss(output: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+            return output.sum() * 3e38
+
+        images, labels = torch.full((1, 1), 2.0), torch.tensor([0])
+        step = DataParallel(model, loss, sgd, engine, "all").step(images, labels, 2)
+        return dict(step.bad), step.overflow, model.weight.item()
+
+    assert with_engines(2, work) == [({}, True, 0.0)] * 2
