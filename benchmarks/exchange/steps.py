@@ -25,8 +25,8 @@ from fleetctl.rack import find_rack_file, load_rack
 PROGRAM = Path(__file__).with_name("steps_on_phone.py")
 CASES = {
     "digits-cnn": ["--batch", "16", "--iterations", "20"],
-    "mobilenet_v2": ["--batch", "8", "--iterations", "2"],
-    "resnet18": ["--batch", "8", "--iterations", "2"],
+    "mobilenet_v2": ["--batch", "8", "--iterations", "1"],
+    "resnet18": ["--batch", "8", "--iterations", "1"],
 }
 
 
@@ -42,7 +42,7 @@ def main() -> None:
     )
     parser.add_argument("--rack", help="rack file, chosen like fleetctl's")
     parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=31)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--bucket-bytes", type=int, default=4 << 20)
     parser.add_argument("--accuracy", type=float, help="time digits-cnn until it is reached")
